@@ -2,15 +2,34 @@
 
 python benchmarks/augmentation.py RUN CORPUS --source en --target de
 
-Compare a run of `train --augment` or `--typing-errors` with one without.
+Compare a run that was trained with variants of pairs with one that was not.
 Sentences of `valid`, evenly chosen, are translated with the search of the run.
 """
 
 import argparse
 import random
+from collections.abc import Callable
+
+from everyday_variants import capitalize_words
 
 import keras_transformer as kt
-from keras_transformer.train.data.augmentation import capitalize_words, misspell
+
+
+def misspell(text: str, draw: Callable[[], float]) -> str:
+    """Returns a text with a typing error, and one more for each 40 characters.
+
+    Of two letters the first is missing or doubled, or they change places.
+    `draw` returns random numbers in [0, 1).
+    """
+    for _ in range(1 + len(text) // 40):
+        places = [n for n in range(len(text) - 1) if text[n : n + 2].isalpha()]
+        if places:
+            place = places[int(draw() * len(places))]
+            first, second = text[place : place + 2]
+            errors = second, first + first + second, second + first
+            text = text[:place] + errors[int(3 * draw())] + text[place + 2 :]
+    return text
+
 
 _CASES = {
     "as they are": lambda x, y: (x, y),

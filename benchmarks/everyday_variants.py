@@ -13,7 +13,6 @@ from collections.abc import Iterator
 
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train import open_corpus
-from keras_transformer.train.data.augmentation import capitalize_words
 
 _EMOJI = [*map(chr, range(0x1F600, 0x1F645)), *"❤👍👎👋🙏🎉🔥✨💪🐱🐶☕"]
 _LIST_MARKS = ["- ", "* ", "• ", "1. ", "2. ", "3. ", "a) ", "b) "]
@@ -56,6 +55,11 @@ def variants(
             for number in sorted(numbers)
         }
         yield replace_numbers(source, others), replace_numbers(target, others)
+
+
+def capitalize_words(text: str) -> str:
+    """Returns a text with a capital at the start of each word."""
+    return " ".join(word[:1].title() + word[1:] for word in text.split(" "))
 
 
 def replace_numbers(text: str, others: dict[str, str]) -> str:

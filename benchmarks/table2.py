@@ -7,6 +7,11 @@ devices, times the rate that a device sustains; for a run, that of large matrix
 products, measured here. By counting: the operations of the model for the pairs
 that it was trained on. The quotient is the share of the rate that training
 reached. Run it on the machine of the training; N is the number of its devices.
+
+A multiplication and the addition that follows it are two operations. Matrix
+products are counted; embedding, normalization, softmax and other element-wise
+operations, a few per cent, are not. Lengths include the end token, and may be
+means.
 """
 
 import argparse
@@ -16,8 +21,7 @@ import numpy as np
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.flops import training_flops
-from keras_transformer.train.evaluation import training_cost
+from keras_transformer.config import StackConfig, TransformerConfig
 from keras_transformer.train.fitting.training_log import read_log
 
 # Large enough to be computed at the full rate, and done in some milliseconds.
@@ -25,6 +29,38 @@ _SIZES = {"CPU": 1024, "GPU": 8192}
 _ROUNDS = 5
 _LENGTH = 28  # tokens of a sentence, the mean of WMT 14
 _PAPER = {"base": 3.3e18, "big": 2.3e19}  # by time
+
+
+def forward_flops(
+    config: TransformerConfig, source_length: float, target_length: float
+) -> float:
+    """Returns the operations of the forward pass for one pair."""
+    s, t = source_length, target_length
+    window = config.attention_window or float("inf")
+
+    def layer(sizes: StackConfig, length: float, memory: float) -> float:
+        widths = sizes.num_heads * (sizes.d_k + sizes.d_v)
+        # Queries and output projection, or keys and values, per position.
+        half = 2 * config.d_model * widths
+        feed_forward = 2 * 2 * config.d_model * sizes.d_ff
+        # Each pair of a query and a key: its score, and its part of the output.
+        pairs = length * (min(length, window) + memory)
+        projections = half * 2 * length
+        if memory:
+            projections += half * (length + memory)
+        return projections + length * feed_forward + 2 * widths * pairs
+
+    encoder = config.encoder.num_layers * layer(config.encoder, s, 0)
+    decoder = config.decoder.num_layers * layer(config.decoder, t, s)
+    return encoder + decoder + 2 * t * config.d_model * config.vocab_size
+
+
+def training_flops(
+    config: TransformerConfig, source_length: float, target_length: float
+) -> float:
+    """Returns the operations of an update, per pair of the batch."""
+    # A product y = x W takes as much again for each of its two gradients.
+    return 3 * forward_flops(config, source_length, target_length)
 
 
 def sustained_flops(dtype: str) -> float:
@@ -63,8 +99,18 @@ def run_row(path: str, devices: int) -> tuple[str, int, float, float]:
     steps = np.diff([0, *(row["step"] for row in rows)])
     seconds = sum(steps * targets / [row["tokens_per_second"] for row in rows])
     by_time = devices * seconds * sustained_flops(run.recipe["dtype"])
-    cost = training_cost(run, run.step)["training_flops"]
-    return path, run.step, by_time, cost
+    # Full batches of pairs of the mean lengths of the training data.
+    source, target = (
+        known[f"{side}_tokens"] / known["pairs"]
+        for side in ("source", "target")
+    )
+    pairs = run.step * run.recipe["batch_tokens"] / (source + target)
+    return (
+        path,
+        run.step,
+        by_time,
+        pairs * training_flops(run.config, source, target),
+    )
 
 
 def main() -> None:

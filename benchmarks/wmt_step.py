@@ -29,9 +29,9 @@ _ROWS = [
 def measure(preset: str, dtype: str, tokens: int) -> str:
     """Trains for some steps, and returns a row of the table."""
     import numpy as np
+    from table2 import training_flops
 
     import keras_transformer as kt
-    from keras_transformer.flops import training_flops
 
     config = kt.TransformerConfig.from_preset(preset)
     pairs = tokens // (2 * _LENGTH)

@@ -43,7 +43,6 @@ ARGUMENTS = {
     "plot curve": "RUN --output curve.png",
     "plot attention": "RUN SENTENCE --output attention.png",
     "plot trace": "RUN SENTENCE",
-    "config": "RUN",
     "presets": "",
     "demo": "",
 }

@@ -100,7 +100,7 @@ def test_it_translates_to_the_language_that_is_asked_for(folder, translators):
         plain.translate(">>nld<< one")
 
 
-def test_the_run_records_its_corpora(folder, capsys):
+def test_the_run_records_its_corpora(folder):
     run = json.loads((folder / "run" / "config.json").read_text())
     corpora = run["recipe"]["corpora"]
     assert [x["weight"] for x in corpora] == [1, 2]
@@ -111,13 +111,12 @@ def test_the_run_records_its_corpora(folder, capsys):
     ]
     assert (run["recipe"]["source"], run["recipe"]["target"]) == ("en", None)
     assert run["statistics"]["pairs"] == 60
-    prepared = folder / "prepared-corpora" / run["statistics"]["prepared"]
-    parts = json.loads((prepared / "prepared.json").read_text())["parts"]
+    prepared = folder / "run" / "data" / "prepared.json"
+    parts = json.loads(prepared.read_text())["parts"]
     assert [x["statistics"]["pairs"] for x in parts] == [30, 30]
     tokens = [x["statistics"]["source_tokens"] for x in parts]
     assert tokens[1] == tokens[0] + 30  # a second tag
-    assert cli.main(["config", str(folder / "run")]) == 0
-    flags = yaml.safe_load(capsys.readouterr().out)
+    flags = yaml.safe_load((folder / "run" / "train.yaml").read_text())
     given = yaml.safe_load((folder / "flags.yaml").read_text())
     for own, entry in zip(flags["corpora"], given["corpora"], strict=True):
         assert own == {
@@ -158,13 +157,13 @@ def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
 
     same = ("--output", folder / "run")
     french = {"data": str(folder / "fr"), "target": "fr"}
-    for change, message in (
-        (lambda x: x[1].update(weight=3), "weights=[1.0, 3.0] instead of [1.0"),
-        (lambda x: x[1].update(tag=">>fra<<"), "tags=['>>deu<<', '>>fra<<'] i"),
-        (lambda x: x.reverse(), "weights=[2.0, 1.0] instead of [1.0, 2.0]"),
-        (lambda x: x[0].update(**french), "target='fr' instead of None"),
+    for change in (
+        lambda x: x[1].update(weight=3),
+        lambda x: x[1].update(tag=">>fra<<"),
+        lambda x: x.reverse(),
+        lambda x: x[0].update(**french),
     ):
-        assert message in refused(change, *same)
+        assert "corpora=" in refused(change, *same)
     new = ("--output", tmp_path / "new", "--init-from", folder / "run")
     for tag, message in (
         (">>nld<<", "has >>deu<<, >>fra<<, <bt>. Received: >>nld<<"),
@@ -189,9 +188,6 @@ def test_prepared_corpora_are_read_again(folder, tmp_path):
         assert list(corpus.pairs(split)) == list(given.pairs(split))
         parts = (list(x.pairs_of_parts(split)) for x in (corpus, given))
         assert next(parts) == next(parts)
-    # The order of batches depends on weights too.
-    assert corpus.digest("train").startswith("ids ")
-    assert corpus.digest("train").endswith(", 1.0, 2.0")
     assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
 
 

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.flops import training_flops
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.run_folder import Run, read_results
 from keras_transformer.support.errors import InputError
@@ -86,9 +85,8 @@ def describe(results: dict[str, Any]) -> str:
         search = f"sampling with seed {results['seed']}"
     if "beam_size" in results:
         search = f"beam {results['beam_size']}, alpha {results['alpha']}"
-        penalty = results.get("length_penalty", "wu")  # older ones lack it
-        if penalty != "wu":
-            search += f", length penalty {penalty}"
+        if results["length_penalty"] != "wu":
+            search += f", length penalty {results['length_penalty']}"
     size = f"{results['sentences']:,} sentences"
     lines = [f"{results['split']}: {size}, {search}, {results['seconds']} s"]
 
@@ -116,26 +114,7 @@ def describe(results: dict[str, Any]) -> str:
         if results[name]:
             share = results[name] / results["sentences"]
             add(name, f"{results[name]:,}", f"of the sentences, {share:.1%}")
-    if "training_flops" in results:
-        operations = f"{results['training_flops']:.1e}"
-        add("training cost", operations, "floating-point operations, estimated")
     return "\n".join(lines)
-
-
-def training_cost(run: Run, step: int) -> dict[str, float]:
-    """Estimates the floating-point operations of training up to a step.
-
-    For full batches of pairs that have the mean lengths of the training data,
-    if they are known. Weights from another run count nothing.
-    """
-    known = run.statistics
-    if "pairs" not in known:
-        return {}
-    source = known["source_tokens"] / known["pairs"]
-    target = known["target_tokens"] / known["pairs"]
-    pairs = step * run.recipe["batch_tokens"] / (source + target)
-    per_pair = training_flops(run.config, source, target)
-    return {"training_flops": pairs * per_pair}
 
 
 def record(

@@ -15,7 +15,6 @@ from keras_transformer.support.fields import (
     check_fields,
     described,
     document_fields,
-    number_from,
     one_of,
 )
 
@@ -51,18 +50,6 @@ class Recipe:
         "dropped",
         128,
     )
-    augment: float = described(
-        number_from(0, 1),
-        "share of the pairs that get a variant in capitals, title case or "
-        "lower case",
-        0.0,
-    )
-    typing_errors: float = described(
-        number_from(0, 1),
-        "share of the pairs that get a variant with typing errors in the "
-        "source",
-        0.0,
-    )
     warmup_steps: int = _positive(
         "steps over which the learning rate rises", 4_000
     )
@@ -95,7 +82,7 @@ class Recipe:
     )
     tensorboard: bool = described(BOOLEAN, "write TensorBoard logs", False)
     seed: int = described(
-        SEED, "random seed of weights, dropout, data order and variants", 1
+        SEED, "random seed of weights, dropout and data order", 1
     )
     dtype: str = described(
         one_of("float32", "mixed_bfloat16", "mixed_float16"),

@@ -11,15 +11,16 @@ from pathlib import Path
 
 import numpy as np
 import tensorflow as tf
+import yaml
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.prepared import Prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
 from keras_transformer.train.training_run import TrainingRun
@@ -33,6 +34,13 @@ class TrainingData:
 
     train: Prepared  # ids to train on
     valid_texts: list[tuple[str, str]]  # empty without a split valid
+
+    @classmethod
+    def read(cls, corpus: Corpus) -> "TrainingData":
+        """Returns the data of a prepared corpus."""
+        has_valid = "valid" in corpus.splits
+        texts = list(corpus.pairs("valid")) if has_valid else []
+        return cls(corpus.prepared, texts)
 
     @functools.cached_property
     def valid(self) -> tuple[list[encoding.TokenShard], encoding.Statistics]:
@@ -64,13 +72,13 @@ class RunOpener:
 
         The data are None if there is nothing to train.
         """
-        if (self.output / "config.json").exists():
-            with locked(self.output):
-                yield self._resume(TrainingRun.open(self.output))
-            return
-        check_free(self.output)
-        run, data = self._start()
+        if not (self.output / "config.json").exists():
+            with atomic_folder(self.output) as folder:
+                self._create(folder)
         with locked(self.output):
+            run, data = self._read()
+            if data is not None:
+                run = run.with_recipe(self.settings.recorded(run.config))
             yield run, data
 
     def open_as_chief_did(
@@ -80,42 +88,32 @@ class RunOpener:
         run: TrainingRun | None,
         data: TrainingData | None,
     ) -> tuple[TrainingRun, TrainingData | None]:
-        """Returns the run and the data that the chief, which has them, opened.
+        """Returns the chief's run and data.
 
-        Every worker must call this. The others wait, and read them from the
-        same folder. They would train another model, or wait for ever, if their
-        settings or their validation data differed.
+        Every worker must call this. The others wait for the chief, and read
+        them from the same folder.
         """
         settings = dataclasses.asdict(self.settings)
-        # Paths may differ from machine to machine.
-        for name in ("data", "corpora", "init_from", "tokenizer"):
-            del settings[name]
-        text = json.dumps(settings, sort_keys=True)
-        own = [zlib.crc32(x.encode()) for x in (text, run.id if run else "")]
-        received = broadcast_from_chief(strategy, np.array(own, np.int64))
-        if own[0] != received[0]:
+        text = json.dumps(settings, sort_keys=True, default=str)
+        own = np.array(zlib.crc32(text.encode()), np.int64)
+        if own != broadcast_from_chief(strategy, own):
             raise InputError(
                 "Every worker must have the settings of worker 0. Received: "
                 f"worker {worker.index} with other settings"
             )
         if run is not None:
             return run, data
-        if (self.output / "config.json").exists():
-            run = TrainingRun.open(self.output)
-        if run is None or zlib.crc32(run.id.encode()) != received[1]:
+        if not (self.output / "config.json").exists():
             raise InputError(
                 "Every worker must see the folder of the run that worker 0 "
-                "writes, and the one beside it with the prepared corpus. "
-                f"Received: {self.output} on worker {worker.index}, which is "
-                "another folder. Choose an output that all machines share."
+                f"writes. Received: {self.output} without a run on worker "
+                f"{worker.index}. Choose an output that all machines share."
             )
-        if self.settings.has_steps_left(run):
-            data = self._read_data(run)
-        return run, data
+        return self._read()
 
-    def _resume(
-        self, run: TrainingRun
-    ) -> tuple[TrainingRun, TrainingData | None]:
+    def _read(self) -> tuple[TrainingRun, TrainingData | None]:
+        """Returns the run in the folder, and its data if they are needed."""
+        run = TrainingRun.open(self.output)
         if not self.settings.has_steps_left(run):
             return run, None
         workers = run.statistics["workers"]
@@ -124,31 +122,19 @@ class RunOpener:
                 f"{run.path} was started with {workers} workers, each of which "
                 f"has a part of the data. Received: {self.workers} workers"
             )
-        data = self._read_data(run)
-        return run.with_recipe(self.settings.recorded(run.config)), data
+        data = self._read_data(self.output)
+        logger.info(f"data: {data.train.path}")
+        _check_tokenizer(data.train, run.tokenizer, f"--tokenizer {run.path}")
+        return run, data
 
-    def _read_data(self, run: TrainingRun) -> TrainingData:
-        """Returns the data of a run; refuses a corpus that has changed."""
-        recorded = run.statistics
-        if "prepared" not in recorded:
-            raise InputError(
-                f"{run.path} was started by an earlier version, which trained "
-                "in another order. Finish it with that version, or train into "
-                "another folder, perhaps with --init-from this run."
-            )
-        other_data = (
-            f"{run.path} was started with other data. Choose another output, "
-            f"or use the same data. Checksums of {self.corpus.name} differ."
-        )
-        refuse_differences = training_settings.refuse_differences
-        refuse_differences(other_data, recorded["checksums"], self._checksums())
-        train = self._prepare(run.tokenizer, recorded["prepared"])
-        ids = {"ids": train.checksum}
-        refuse_differences(other_data, {"ids": recorded["ids"]}, ids)
-        return TrainingData(train, self._read_valid())
+    def _read_data(self, run: Path) -> TrainingData:
+        """Returns the data in the folder of a run, or the prepared corpus."""
+        if self.corpus.prepared is not None:
+            return TrainingData.read(self.corpus)
+        return TrainingData.read(open_corpus(str(run / "data")))
 
-    def _start(self) -> tuple[TrainingRun, TrainingData]:
-        """Creates a new run."""
+    def _create(self, folder: Path) -> None:
+        """Writes a new run into a folder."""
         settings, corpus = self.settings, self.corpus
         past = tokenizer = None
         if settings.init_from is not None:
@@ -158,75 +144,49 @@ class RunOpener:
             preparation.report_tokenizer(tokenizer, past.path)
         elif settings.tokenizer is not None:
             tokenizer = preparation.own_tokenizer(settings.tokenizer)
-        # A damaged text is found before the hours that train may take.
-        valid_texts = self._read_valid()
-        train = self._prepare(tokenizer)
+        if corpus.prepared is None:
+            logger.info(f"preparing: {corpus.name}")
+            (folder / "data").mkdir()
+            preparation.Preparation(
+                corpus,
+                settings.recipe,
+                tokenizer,
+                tuple({"valid"}.intersection(corpus.splits)),
+            ).write(folder / "data")
+        data = self._read_data(folder)
+        train = data.train
         # Otherwise the first validation would fail.
-        train.tokenizer.check_languages(source for source, _ in valid_texts)
-        if tokenizer is None and corpus.prepared is not None:
-            preparation.report_tokenizer(train.tokenizer, train.path)
-        elif tokenizer and tokenizer.digest != train.tokenizer.digest:
+        sources = [source for source, _ in data.valid_texts]
+        train.tokenizer.check_languages(sources)
+        if tokenizer is not None:
             paths = settings.tokenizer or [past.path]
-            raise InputError(
-                f"{train.path} was prepared with another tokenizer than the "
-                "one to train with. Prepare the corpus with --tokenizer "
-                f"{' '.join(map(str, paths))}."
-            )
-        # Also refuses files that are damaged.
-        pairs = sum(shard.pairs for shard in train.shards)
-        encoding.check_pairs(pairs, self.workers)
-        data = TrainingData(train, valid_texts)
+            advice = f"--tokenizer {' '.join(map(str, paths))}"
+            _check_tokenizer(train, tokenizer, advice)
+        elif corpus.prepared is not None:
+            preparation.report_tokenizer(train.tokenizer, train.path)
+        encoding.check_pairs(train.statistics.pairs, self.workers)
         self._report(data)
         config = settings.config_for(train.tokenizer)
-        sources = (source for source, _ in valid_texts)
-        run = TrainingRun.create(
-            self.output,
-            config,
-            settings.recorded(config),
-            train.tokenizer,
-            {
+        TrainingRun(
+            path=folder,
+            config=config,
+            recipe=settings.recorded(config),
+            tokenizer=train.tokenizer,
+            tokenizer_digest=train.tokenizer.digest,
+            statistics={
                 **dataclasses.asdict(train.statistics),
-                "checksums": self._checksums(),  # of the texts by split
-                "ids": train.checksum,
-                # Name of the folder beside the run.
-                "prepared": None if corpus.prepared else train.path.name,
                 "workers": self.workers,
-                "init_from": past and past.id,  # the id of that run
                 "example": next(filter(None, sources), None),
             },
             task=corpus.task,
             search=past and past.search,
-        )
-        return run, data
-
-    @functools.cached_property
-    def _digests(self) -> dict[str, str]:
-        """Digests of train, and of valid if there is one."""
-        splits = [s for s in ("train", "valid") if s in self.corpus.splits]
-        return {split: self.corpus.digest(split) for split in splits}
-
-    def _checksums(self) -> dict[str, str]:
-        """Returns the digests as a run records them."""
-        return {split: digest[:16] for split, digest in self._digests.items()}
-
-    def _prepare(
-        self, tokenizer: Vocabulary | None, name: str | None = None
-    ) -> Prepared:
-        """Returns the ids to train on; `name` is that of their folder."""
-        if self.corpus.prepared is not None:
-            return self.corpus.prepared
-        recipe = self.settings.recipe
-        work = preparation.Preparation(self.corpus, recipe, tokenizer)
-        name = name or work.name(self._digests["train"])
-        return work.write_beside(self.output, name)
-
-    def _read_valid(self) -> list[tuple[str, str]]:
-        if "valid" not in self.corpus.splits:
-            return []
-        return list(self.corpus.pairs("valid"))
+        ).write()
+        with open(folder / "train.yaml", "w", encoding="utf-8") as file:
+            flags = settings.flags(corpus)
+            yaml.safe_dump(flags, file, sort_keys=False, allow_unicode=True)
 
     def _report(self, data: TrainingData) -> None:
-        """Reports what is used; refuses what `patience` cannot use."""
+        """Reports what is used; raises if `patience` has no loss to monitor."""
         recipe, train = self.settings.recipe, data.train.statistics
         if data.valid_texts:
             _, valid = data.valid
@@ -251,3 +211,14 @@ class RunOpener:
         passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
         steps = f"{recipe.steps:,} steps"
         logger.info(f"train: {steps} are {passes} passes over the data")
+
+
+def _check_tokenizer(
+    train: Prepared, tokenizer: Vocabulary, advice: str
+) -> None:
+    """Raises InputError if a corpus was prepared with a different tokenizer."""
+    if tokenizer.digest != train.tokenizer.digest:
+        raise InputError(
+            f"{train.path} was prepared with a different tokenizer than the "
+            f"one to train with. Prepare the corpus with {advice}."
+        )

@@ -2,23 +2,21 @@
 
 import contextlib
 import functools
-import json
 import logging
 import os
 import signal
 import threading
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.cluster import read_cluster
 
 logger = logging.getLogger(__name__)
 
 Strategy = tf.distribute.Strategy
+_Resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver
 
 _PREFETCHED = 4  # batches per replica
 
@@ -29,7 +27,7 @@ _mirrored = functools.cache(tf.distribute.MirroredStrategy)
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
 
 
-def open_strategy(name: str = "auto", cluster: str | None = None) -> Strategy:
+def open_strategy(name: str = "auto") -> Strategy:
     """Returns a strategy by name.
 
     Args:
@@ -39,29 +37,28 @@ def open_strategy(name: str = "auto", cluster: str | None = None) -> Strategy:
             opened before anything else is computed. `"auto"`: multiworker if
             `TF_CONFIG` has several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
-        cluster: Whose variables name the workers: `"tf_config"` (the default,
-            if it is set), `"slurm"` or `"kubernetes"`. `TF_CONFIG` is set from
-            them.
 
     Raises:
-        InputError: If there is no such strategy or cluster, or the variables
-            of the environment are invalid.
+        InputError: If there is no such strategy, or `TF_CONFIG` is missing
+            or invalid.
     """
     if name not in STRATEGIES:
         raise InputError(
             f"strategy must be one of {', '.join(STRATEGIES)}. Received: "
             f"strategy={name!r}"
         )
-    if name in ("single", "mirrored") and cluster is not None:
-        raise InputError(
-            "A cluster needs the strategy auto or multiworker. Received: "
-            f"strategy={name!r}, cluster={cluster!r}"
-        )
-    has_tf_config = name == "auto" and os.environ.get("TF_CONFIG")
-    if cluster or has_tf_config or name == "multiworker":
-        workers, index = read_cluster(cluster or "tf_config")
-        if name == "multiworker" or len(workers) > 1:
-            return _join_workers(workers, index)
+    config = os.environ.get("TF_CONFIG")
+    if name == "multiworker" or (name == "auto" and config):
+        try:
+            resolver = _Resolver()
+            if name == "multiworker" or _find_worker(resolver).count > 1:
+                return _join_workers(resolver)
+        except (tf.errors.OpError, ValueError) as error:
+            raise InputError(
+                "TF_CONFIG must list all workers as HOST:PORT and name this "
+                "one, on a port that is free here. Received: "
+                f"TF_CONFIG={config} ({error})"
+            ) from error
     gpus = tf.config.list_logical_devices("GPU")
     if name == "mirrored" or (name == "auto" and len(gpus) > 1):
         devices = gpus or tf.config.list_logical_devices("CPU")
@@ -69,12 +66,13 @@ def open_strategy(name: str = "auto", cluster: str | None = None) -> Strategy:
     return tf.distribute.get_strategy()
 
 
-def _join_workers(workers: Sequence[str], index: int) -> Strategy:
+def _join_workers(resolver: _Resolver) -> Strategy:
     """Returns the strategy of all workers when they are connected."""
-    task = {"type": "worker", "index": index}
-    config = {"cluster": {"worker": workers}, "task": task}
-    os.environ["TF_CONFIG"] = json.dumps(config)
-    others = [*workers[:index], *workers[index + 1 :]]
+    cluster = resolver.cluster_spec()
+    if not cluster:
+        raise ValueError("there is no cluster")
+    own = cluster.task_address(resolver.task_type, resolver.task_id)
+    others = [x for job in cluster.as_dict().values() for x in job if x != own]
     with contextlib.ExitStack() as stack:
         # Native code waits for the workers, and ignores Python's handlers.
         if threading.current_thread() is threading.main_thread():
@@ -84,14 +82,7 @@ def _join_workers(workers: Sequence[str], index: int) -> Strategy:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if others:
             logger.info(f"strategy: waiting for {', '.join(others)}")
-        try:
-            return tf.distribute.MultiWorkerMirroredStrategy()
-        except tf.errors.OpError as error:
-            raise InputError(
-                "Each worker of TF_CONFIG must be HOST:PORT, and the port of "
-                f"this one must be free. Received: {workers[index]} "
-                f"({error.message})"
-            ) from error
+        return tf.distribute.MultiWorkerMirroredStrategy()
 
 
 def describe(strategy: Strategy) -> str:
@@ -126,10 +117,20 @@ class Worker(NamedTuple):
 def worker(strategy: Strategy) -> Worker:
     """Returns this worker of a strategy."""
     resolver = strategy.cluster_resolver
-    if resolver is None or not resolver.cluster_spec():
+    return Worker(0, 1) if resolver is None else _find_worker(resolver)
+
+
+def _find_worker(resolver: _Resolver) -> Worker:
+    """Returns this worker of a cluster; a job `chief` comes before the others.
+
+    Without a cluster there is one worker.
+    """
+    jobs = resolver.cluster_spec().as_dict()
+    chiefs, workers = (len(jobs.get(x, ())) for x in ("chief", "worker"))
+    if not jobs:
         return Worker(0, 1)
-    workers = resolver.cluster_spec().num_tasks("worker")
-    return Worker(resolver.task_id, workers)
+    before = chiefs if resolver.task_type == "worker" else 0
+    return Worker(before + resolver.task_id, chiefs + workers)
 
 
 def distribute(

@@ -1,7 +1,4 @@
-"""The training program: `Transformer.fit` on a corpus, into a run folder.
-
-Checks that need no TensorFlow run before it is imported.
-"""
+"""The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
 import tempfile
@@ -9,12 +6,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import training_settings
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
 
@@ -32,20 +26,18 @@ def train(
     *,
     architecture: Mapping[str, Any] | None = None,
     strategy: "tf.distribute.Strategy | str" = "single",
-    cluster: str | None = None,
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
     dry_run: bool = False,
 ) -> "TrainingRun | None":
     """Trains on the split `train`, and validates on `valid` if there is one.
 
-    A corpus that is not prepared is prepared first, in a folder beside
-    `output`, `prepared-corpora`, where a later training finds it. The folder
-    may be removed: it is made again when a run needs it.
+    A corpus that is not prepared is prepared first, in the folder `data` of
+    the run.
 
     Called again with the same arguments after training was interrupted, it
-    resumes from the last saved state, and ends with the weights of a training
-    that was never interrupted.
+    resumes from the last saved state with the data in the run, and ends with
+    the weights of a training that was never interrupted.
 
     Args:
         corpus: From `open_corpus`.
@@ -61,7 +53,6 @@ def train(
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`, or the name of one.
-        cluster: As in `open_strategy`, if the strategy is a name.
         init_from: A run whose tokenizer and newest weights a new run starts
             with. Its architecture must be the same, except for the dropout
             and, with sinusoidal positions, `max_length`.
@@ -85,8 +76,6 @@ def train(
     init_from = init_from and Path(init_from)
     with contextlib.ExitStack() as stack:
         if dry_run:
-            check_one_worker("train --dry-run")
-            # The corpus is prepared beside the run, and all is removed.
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             output = Path(folder, "run")
         elif output is None:
@@ -100,30 +89,10 @@ def train(
         )
         settings.check(corpus)
         if isinstance(strategy, str):
-            # Otherwise the chief may be creating the run at this moment.
-            _check_output(settings, corpus, output)
             import_tensorflow_quietly()
             from keras_transformer.train.strategy import open_strategy
 
-            strategy = open_strategy(strategy, cluster)
+            strategy = open_strategy(strategy)
         from keras_transformer.train.fitting.training_loop import run_training
 
         return run_training(settings, corpus, output, strategy, dry_run)
-
-
-def _check_output(
-    settings: training_settings.TrainingSettings, corpus: Corpus, output: Path
-) -> None:
-    """Raises InputError if a run cannot be started or resumed in a folder.
-
-    This is checked again when the folder is locked. Texts are checked too, if
-    that takes no time.
-    """
-    if (output / "config.json").exists():
-        if not settings.has_steps_left(RunFolder.read(output)):
-            return  # the data do not matter
-    else:
-        check_free(output)
-        if settings.init_from is not None:
-            settings.check_init_from(RunFolder.read(settings.init_from), corpus)
-    corpus.check_early("train", "valid")

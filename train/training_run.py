@@ -7,18 +7,13 @@ import dataclasses
 import logging
 import math
 import os
-import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import (
-    FORMAT,
-    Run,
-    step_of,
-    weights_digest,
-)
+from keras_transformer.inference.run_folder import Run, step_of
+from keras_transformer.inference.weights_checksum import write_checksum
 from keras_transformer.support import files
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Vocabulary
@@ -65,21 +60,22 @@ class TrainingRun(Run):
                 tokenizer=tokenizer,
                 tokenizer_digest=tokenizer.digest,
                 statistics=statistics or {},
-                id=uuid.uuid4().hex,
                 task=task or TranslationTask(),
                 search=search,
             )
-            (folder / "checkpoints").mkdir()
-            tokenizer.save_files(folder)
+            run.write()
             if model is not None:
                 run.save_checkpoint(model, step, max_to_keep=1)
-            run._write_config()
         return dataclasses.replace(run, path=Path(path))
+
+    def write(self) -> None:
+        """Writes the description of a new run into its folder."""
+        (self.path / "checkpoints").mkdir()
+        self.tokenizer.save_files(self.path)
+        self._write_config()
 
     def _write_config(self) -> None:
         values = {
-            "format": FORMAT,
-            "id": self.id,
             "task": self.task.name,
             "model": self.config.to_dict(),
             "recipe": self.recipe,
@@ -121,7 +117,7 @@ class TrainingRun(Run):
         if self.best_path.exists():
             try:
                 with h5py.File(self.best_path) as file:
-                    if score <= file.attrs.get("score", -1.0):
+                    if score <= file.attrs["score"]:
                         return
             except OSError as error:
                 # It must not end every training that is resumed here.
@@ -147,5 +143,5 @@ class TrainingRun(Run):
             options = dict(overwrite=True, objects_to_skip=[optimizer])
             keras.saving.save_weights(model, partial, **options)
             with h5py.File(partial, "a") as file:
-                file.attrs.update(run=self.id, step=step, **attributes)
-                file.attrs["sha256"] = weights_digest(file)
+                file.attrs.update(step=step, **attributes)
+                write_checksum(file)

@@ -5,7 +5,6 @@ Nothing here needs TensorFlow.
 
 import dataclasses
 import importlib.util
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,20 +15,13 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.augmentation import check_variants
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.fitting.training_state import load_step
 from keras_transformer.train.recipe import Recipe
 
-# Settings that may differ when a run is resumed: its length, how much it keeps,
-# and where its data are. Checksums tell whether they are the same, with the
-# same tags and weights.
+# Settings that may differ when a run is resumed.
 _MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
-_MAY_CHANGE |= {"data", "corpora"}
-
-# What runs of earlier versions do not record.
-_OF_EARLIER_VERSIONS = dict(jit_compile=False, augment=0.0, typing_errors=0.0)
 
 # Differences from the small recipe for an architecture of no preset: that of a
 # model that another system has trained, or that was trained further. With a
@@ -50,6 +42,7 @@ class TrainingSettings:
     tokenizer: Sequence[Path] | None  # that a new run has; None: one is trained
     recipe: Recipe
     config: TransformerConfig  # its ids are not yet those of the tokenizer
+    architecture: Mapping[str, Any]  # what differs from the preset
     # What is said of several corpora that are not prepared.
     corpora: Sequence[Entry] | None = None
 
@@ -71,7 +64,7 @@ class TrainingSettings:
         """Returns the recipe that a run of an architecture records."""
         values = dataclasses.asdict(self)
         recipe = values.pop("recipe")
-        del values["config"]
+        del values["config"], values["architecture"]
         if self.init_from is not None:
             values["init_from"] = str(self.init_from.resolve())
             recipe["vocab_size"] = config.vocab_size  # that of the tokenizer
@@ -80,43 +73,38 @@ class TrainingSettings:
             values["tokenizer"] = paths
         return values | recipe
 
+    def flags(self, corpus: Corpus) -> dict[str, Any]:
+        """Returns the flags of `keras-transformer train` for these settings."""
+        flags: dict[str, Any] = {}
+        if self.corpora:
+            entries = map(dataclasses.asdict, self.corpora)
+            flags["corpora"] = list(map(_present, entries))
+        else:
+            files = getattr(corpus.pairs("train"), "paths", ())
+            is_name = " ".join(files) != corpus.name
+            flags["data"] = [corpus.name] if is_name else list(files)
+            flags |= dict(source=self.source, target=self.target)
+        flags |= dict(
+            preset=self.preset,
+            init_from=self.init_from and str(self.init_from),
+            tokenizer=self.tokenizer and list(map(str, self.tokenizer)),
+            **dataclasses.asdict(self.recipe),
+            **self.architecture,
+        )
+        return {x.replace("_", "-"): y for x, y in _present(flags).items()}
+
     def has_steps_left(self, run: RunFolder) -> bool:
         """Returns whether a run that is resumed has anything to train.
 
-        Refuses one that was started with other settings.
+        Raises InputError if it was started with other settings.
         """
-        free, values = set(_MAY_CHANGE), self.recorded(run.config)
-        # The other run may have been removed since; it may have another path.
-        recorded = run.recipe.get("init_from")
-        if self.init_from and values["init_from"] != recorded:
-            origin = run.statistics["init_from"]
-            is_there = (self.init_from / "config.json").exists()
-            if is_there and RunFolder.read(self.init_from).id == origin:
-                free.add("init_from")
-        if self.tokenizer and all(map(os.path.exists, self.tokenizer)):
-            # The same one may have moved, and another one be in its place.
-            if open_tokenizer(self.tokenizer).digest != run.tokenizer_digest:
-                raise InputError(
-                    f"{run.path} was started with another tokenizer. Choose "
-                    "another output, or use that of the run. Received: "
-                    f"tokenizer={values['tokenizer']!r}"
-                )
-            free.add("tokenizer")
+        config = self.config_for(run.config).to_dict()
         refuse_differences(
-            f"{run.path} was started with other values. Choose another output, "
-            "use the same values, or remove it first.",
-            {
-                **_OF_EARLIER_VERSIONS,
-                **run.recipe,
-                **_weights_and_tags(run.recipe),
-                **run.config.to_dict(),
-            },
-            {
-                **self.config_for(run.config).to_dict(),
-                **values,
-                **_weights_and_tags(values),
-            },
-            free,
+            f"{run.path} was started with other values. Choose a different "
+            "output, use the same values, or remove it first.",
+            {**run.recipe, **run.config.to_dict()},
+            {**config, **self.recorded(run.config)},
+            _MAY_CHANGE,
         )
         if run.state_path.exists():
             return load_step(run.state_path) < self.recipe.steps
@@ -167,8 +155,6 @@ class TrainingSettings:
                 fixed,
                 {name: getattr(recipe, name) for name in fixed},
             )
-        else:
-            check_variants(recipe, corpus.task)
         encoding.check_budget(recipe.batch_tokens, recipe.max_length)
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
@@ -196,7 +182,7 @@ def choose_settings(
     model, the recipe is the small one at a low learning rate. A prepared
     corpus fixes its own values.
     """
-    architecture = architecture or {}
+    architecture = given = architecture or {}
     defaults: dict[str, Any] = {}
     past = vocabulary = None
     # A run that is resumed no longer needs another run, or a file.
@@ -251,8 +237,13 @@ def choose_settings(
         tokenizer=tokenizer,
         recipe=recipe,
         config=config,
+        architecture=given,
         corpora=None if corpus.prepared else corpora or None,
     )
+
+
+def _present(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: x for name, x in values.items() if x is not None}
 
 
 def refuse_differences(
@@ -269,12 +260,6 @@ def refuse_differences(
     ]
     if differences:
         raise InputError(f"{message} Received: {'; '.join(differences)}")
-
-
-def _weights_and_tags(recipe: Mapping[str, Any]) -> dict[str, list]:
-    """Returns those of all corpora, if there are several."""
-    corpora = recipe.get("corpora") or ()
-    return {f"{x}s": [entry[x] for entry in corpora] for x in ("weight", "tag")}
 
 
 def check_train_split(corpus: Corpus) -> None:

@@ -21,7 +21,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         traceback.print_exc()
         code = 1
-    if code and os.environ.get("TF_CONFIG"):  # also set by --cluster
+    if code and os.environ.get("TF_CONFIG"):
         # At exit TensorFlow waits, for minutes, for workers that have stopped;
         # a supervisor is to restart this one at once.
         sys.stdout.flush()

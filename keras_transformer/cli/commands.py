@@ -21,7 +21,6 @@ _COMMANDS = {
     Group("Train", sort_key=1): [
         training.prepare,
         training.train,
-        training.config,
         training.average,
         training.import_,
     ],

@@ -165,8 +165,8 @@ _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged."
 )
 _DATA = (
-    "A folder of {train,valid,test}.LANGUAGE, of TFRecord files or, for "
-    "parsing, of {train,valid,test}.mrg; two text files; a .tsv file; "
+    "A folder of {train,valid,test}.LANGUAGE or, for parsing, of "
+    "{train,valid,test}.mrg; two text files; a .tsv file; "
     "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
     "corpus"
 )

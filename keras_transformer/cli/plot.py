@@ -8,7 +8,6 @@ from cyclopts import Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags
-from keras_transformer.cli.training import check_trained
 from keras_transformer.inference.opening import read_run
 from keras_transformer.plotting.figure_style import FIGURE_SUFFIXES
 from keras_transformer.plotting.heat_maps import check_layer
@@ -33,7 +32,6 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
     """
     _check_file(output, FIGURE_SUFFIXES)
     folder = read_run(run)
-    check_trained(folder)
     import_tensorflow_quietly()
     from keras_transformer.train.fitting.training_log import read_log
 

@@ -1,29 +1,26 @@
-"""The commands that make runs, and describe them."""
+"""The commands that make runs."""
 
-import dataclasses
 import functools
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 import keras_transformer as kt
-from keras_transformer.cli import flags, terminal
+from keras_transformer.cli import flags
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.inference.opening import read_run
-from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free, read_json
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.text import open_tokenizer
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
-from keras_transformer.train.data.mixture import Entry, parse_entries
+from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -34,10 +31,9 @@ _OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
 _flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
 SizeFlags = _flags_of(
     Recipe,
-    "Sizes and variants",
+    "Sizes",
     4,
-    names=("vocab_size", "max_length", "augment", "typing_errors", "seed"),
-    common=("vocab_size", "max_length"),
+    names=("vocab_size", "max_length"),
 )
 RecipeFlags = _flags_of(
     Recipe,
@@ -111,9 +107,6 @@ def train(
     strategy: Annotated[
         Literal["auto", "single", "mirrored", "multiworker"], _DEVICES
     ] = "auto",
-    cluster: Annotated[
-        Literal["tf_config", "slurm", "kubernetes"] | None, _DEVICES
-    ] = None,
     dry_run: bool = False,
 ) -> None:
     """Train on a parallel corpus.
@@ -124,8 +117,6 @@ def train(
             as below; with --init-from that of the run).
         init_from: Run whose tokenizer and newest weights to start with.
         strategy: Devices to train on.
-        cluster: Where the addresses of the workers come from (default:
-            TF_CONFIG, if set).
         dry_run: Try three steps, report, and write nothing.
     """
     corpus = _open_data(data, corpora, source, target)
@@ -136,7 +127,6 @@ def train(
         recipe,
         architecture=architecture,
         strategy=strategy,
-        cluster=cluster,
         init_from=init_from,
         tokenizer=tokenizer,
         dry_run=dry_run,
@@ -168,66 +158,6 @@ def _open_data(
     if corpora:
         return kt.train.open_corpora(corpora, source, target)
     return kt.train.open_corpus(data, source, target)
-
-
-def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
-    """Write the flags of a training, as a file for `train --config`.
-
-    Args:
-        output: New file to write (default: standard output).
-    """
-    import yaml
-
-    terminal.check_streams(None, output)
-    values = training_flags(read_run(run))
-    name = "FILE" if output is None else shlex.quote(str(output))
-    use = f"keras-transformer train --config {name} --output NEW_RUN"
-    with terminal.open_output(output) as stream:
-        stream.write(f"# {use}\n")
-        yaml.safe_dump(values, stream, sort_keys=False, allow_unicode=True)
-
-
-def training_flags(folder: RunFolder) -> dict[str, Any]:
-    """Returns the flags of `train` that make a run like this one."""
-    check_trained(folder)
-    corpora = folder.recipe.get("corpora")
-    if corpora:
-        entries = map(dataclasses.asdict, parse_entries(corpora))
-        values = {"corpora": list(map(_present, entries))}
-        others = ("preset", "init_from", "tokenizer")
-    else:
-        values = {"data": folder.training_data()}
-        others = ("source", "target", "preset", "init_from", "tokenizer")
-    for name in (*others, *Recipe.__dataclass_fields__):
-        values[name] = folder.recipe.get(name)
-    own, base = folder.config.to_dict(), {}
-    if values["preset"] is not None:
-        base = TransformerConfig.from_preset(values["preset"]).to_dict()
-    for name, value in own.items():
-        # By default both are d_model / num_heads.
-        follows = name in ("d_k", "d_v") and all(
-            x and x[name] * x["num_heads"] == x["d_model"] for x in (own, base)
-        )
-        if not (name in _OTHER_FIELDS or follows or value == base.get(name)):
-            values[name] = value
-    return {name.replace("_", "-"): x for name, x in _present(values).items()}
-
-
-def _present(values: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: x for name, x in values.items() if x is not None}
-
-
-def check_trained(folder: RunFolder) -> None:
-    """Raises InputError if a run is not from a training, by its recipe."""
-    for name, description in (
-        ("averaged", "the mean of checkpoints"),
-        ("imported_from", "an imported model"),
-    ):
-        if name in folder.recipe:
-            raise InputError(
-                "This needs a run that was trained. Received: "
-                f"{folder.path}, which is {description}"
-            )
 
 
 def import_(
@@ -343,7 +273,6 @@ def average(
         last: Number of checkpoints (default: as many as training keeps, 5 for
             base and 20 for big).
     """
-    check_one_worker("average")
     read_run(run)  # refuses an export
     from keras_transformer.train import averaging
 

@@ -22,7 +22,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
-from keras_transformer.train.cluster import check_one_worker
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.text_files import TextFiles
 
@@ -318,7 +317,6 @@ def evaluate(
         as_json: Print the results as a JSON object; messages go to standard
             error.
     """
-    check_one_worker("evaluate")
     folder = _read_first(runs)
     corpus = _open_corpus(folder, data, source, target)
     if metric is not None:
@@ -326,7 +324,6 @@ def evaluate(
     is_only = data is not None and len(corpus.splits) == 1
     split = split or (corpus.splits[0] if is_only else "test")
     pairs = corpus.pairs(split)  # refuses a split that is not there
-    corpus.check_early(split)
     name = split
     if isinstance(pairs, TextFiles):  # test, of test.en and test.de
         file = without_suffix(os.path.basename(pairs.paths[0]))
@@ -358,7 +355,6 @@ def evaluate(
         say(f"not recorded: the results of {models}")
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
-    results.update(evaluation.training_cost(run, step))
     for name in ("target_language", "tag"):
         if (value := getattr(model, name)) is not None:
             results[name] = value

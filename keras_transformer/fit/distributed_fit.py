@@ -297,7 +297,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         results = context.merge_call(lambda _: self.get_metrics_result())
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
-        if len(cluster.get("worker", ())) > 1:
+        if sum(map(len, cluster.values())) > 1:
             # Keras averages them over their first axis, which scalars lack.
             results = {k: v[tf.newaxis] for k, v in results.items()}
         return results

@@ -1,7 +1,9 @@
 """Reads a run: the folder that training wrote and every command takes.
 
 config.json              task, architecture, recipe, and perhaps a search
+train.yaml               the flags of the training
 tokenizer.model          the vocabulary, which may have several files
+data/                    the prepared corpus, unless the user named one
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
 log.csv                  one row per epoch
@@ -12,12 +14,10 @@ results.json             what `evaluate` measured
 `keras_transformer/train/training_run.py` writes it.
 """
 
-import contextlib
 import dataclasses
-import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,21 +27,19 @@ from keras_transformer.inference.model_folder import (
     ModelFolder,
     find_folder,
 )
+from keras_transformer.inference.weights_checksum import check_checksum
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 
 if TYPE_CHECKING:
-    import h5py
-
     from keras_transformer.model import Transformer
 
-FORMAT = 3
 _OF_EXPORTS = ("saved_model.pb", "keras_transformer.json")
 _TYPES = {
     **dict.fromkeys(("model", "recipe", "statistics"), dict),
-    **dict.fromkeys(("id", "task", "tokenizer"), str),
+    **dict.fromkeys(("task", "tokenizer"), str),
 }
 
 
@@ -51,7 +49,6 @@ class RunFolder(ModelFolder):
 
     config: TransformerConfig
     statistics: dict[str, Any]  # of the training data
-    id: str  # random, recorded in the run's checkpoints
     tokenizer_digest: str
 
     @classmethod
@@ -71,31 +68,15 @@ class RunFolder(ModelFolder):
                 raise InputError(
                     f"{path} does not exist. The included model is en-de."
                 ) from error
-            problem = f"is not readable: {error.strerror}"
-            if path.is_file():
-                problem = "is a file"
-            elif any((path / name).exists() for name in _OF_EXPORTS):
+            problem = "has none"
+            if any((path / name).exists() for name in _OF_EXPORTS):
                 problem = "is an export, which `kt.open_translator` opens"
-            elif not file.exists():
-                problem = "has none"
             raise InputError(
                 "A run folder, which `keras-transformer train`, `average` and "
                 "`import` write, has a config.json, a SavedModel a "
                 "saved_model.pb, and a folder exported for LiteRT a "
                 f"keras_transformer.json. Received: {path}, which {problem}"
             ) from error
-        version = values.get("format") if isinstance(values, dict) else None
-        if isinstance(values, dict) and "model_type" in values:
-            raise InputError(
-                f"{path} must be a run. Received: a model of Hugging Face. Use "
-                f"`keras-transformer import {path} --output RUN` first."
-            )
-        if version != FORMAT:
-            raise InputError(
-                f"{path} must be a run of format {FORMAT}. Received: "
-                f"format={version!r}. It was written by another "
-                "version: use that version, or train again."
-            )
         check_types(file, values, _TYPES)
         search = values.get("search")
         if search is not None:
@@ -105,7 +86,6 @@ class RunFolder(ModelFolder):
             config=TransformerConfig.from_dict(values["model"]),
             recipe=values["recipe"],
             statistics=values["statistics"],
-            id=values["id"],
             task=find_task(values["task"]),
             search=search,
             tokenizer_digest=values["tokenizer"],
@@ -150,7 +130,6 @@ class RunFolder(ModelFolder):
                 results[split if is_own else f"{split} of {data}"] = row
         return {
             "run": self.path.resolve().name,
-            "run_id": self.id,
             "checkpoint": checkpoint.name,
             "step": step,
             "task": self.task.name,
@@ -217,8 +196,8 @@ class Run(RunFolder):
             tag: As in `Tokenizer.with_tag`.
 
         Raises:
-            InputError: If it is not a run, was written by another version, or
-                its vocabulary does not have the language or the tag.
+            InputError: If it is not a run, or its vocabulary does not have
+                the language or the tag.
         """
         values = dict(vars(cls.read(path)))
         digest = values["tokenizer_digest"]
@@ -226,9 +205,8 @@ class Run(RunFolder):
         if tokenizer.digest != digest:
             raise InputError(
                 f"{', '.join(tokenizer.files())} in {path} must be the "
-                "tokenizer that the run was created with, of SHA-256 "
-                f"{digest[:12]}. Received: {tokenizer.digest[:12]}. Restore "
-                "the right file."
+                "tokenizer that the run was created with. Received: a "
+                "different one. Restore it."
             )
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
@@ -254,13 +232,6 @@ class Run(RunFolder):
             InputError: If there is no checkpoint, or it cannot be read.
         """
         checkpoint = checkpoint or self.find_checkpoint()
-        with self._reading(checkpoint) as file:
-            size = sum(weight.size for weight in _stored_weights(file).values())
-            expected = self.config.num_parameters
-            # Before a model is made that may not fit into memory.
-            if size != expected:
-                raise ValueError(f"{size:,} parameters instead of {expected:,}")
-
         from keras_transformer.model import Transformer
 
         model = Transformer(self.config, dtype=dtype)
@@ -271,29 +242,20 @@ class Run(RunFolder):
         """Loads the weights of a checkpoint into a model.
 
         Raises:
-            InputError: If it cannot be read, belongs to another run, or its
-                weights are not all those of the model, and finite.
+            InputError: If it cannot be read, does not fit the model, or has
+                weights that are not finite.
         """
+        import h5py
+
         from keras_transformer.weights import not_finite
 
-        with self._reading(checkpoint) as file:
-            _check_stored_weights(file, len(model.weights))
+        try:
+            with h5py.File(checkpoint) as file:
+                check_checksum(file)
             model.load_weights(checkpoint)
             invalid = not_finite(model.weights)
             if invalid:
                 raise ValueError(f"NaN or infinity in {invalid[0]}")
-
-    @contextlib.contextmanager
-    def _reading(self, checkpoint: Path) -> Iterator["h5py.File"]:
-        """Opens a checkpoint of this run; errors in the block name it."""
-        import h5py
-
-        try:
-            with h5py.File(checkpoint) as file:
-                owner = file.attrs["run"]
-                if owner == self.id:
-                    yield file
-                    return
         except PermissionError:
             raise  # which is no damage
         # A damaged file may raise anything.
@@ -303,48 +265,6 @@ class Run(RunFolder):
                 f"config.json. Received: {error!s:.200}. It may be damaged: "
                 "delete it to use the one before."
             ) from error
-        raise InputError(
-            f"{checkpoint} must belong to run {self.id[:8]}, in whose "
-            f"folder it is. Received: a checkpoint of run {owner[:8]}. "
-            "Restore the right file."
-        )
-
-
-def weights_digest(file: "h5py.File") -> str:
-    """Returns the SHA-256 of the names, weights and attributes in a file."""
-    digest = hashlib.sha256()
-    for name, weight in _stored_weights(file).items():
-        digest.update(name.encode() + weight[()].tobytes())
-    for name, value in sorted(file.attrs.items()):
-        if name != "sha256":
-            digest.update(f"{name}={value}".encode())
-    return digest.hexdigest()
-
-
-def _stored_weights(file: "h5py.File") -> dict[str, "h5py.Dataset"]:
-    """Returns the weights of a model in a file by name."""
-    import h5py
-
-    weights = {}
-
-    def add(name: str, value: h5py.Dataset | h5py.Group) -> None:
-        # Earlier versions stored the optimizer too.
-        is_weight = not name.startswith("optimizer/")
-        if is_weight and isinstance(value, h5py.Dataset):
-            weights[name] = value
-
-    file.visititems(add)
-    return weights
-
-
-def _check_stored_weights(file: "h5py.File", expected: int) -> None:
-    """Raises ValueError if a file is damaged, or has more or fewer weights."""
-    received = len(_stored_weights(file))
-    if received != expected:
-        raise ValueError(f"{received} weights instead of {expected}")
-    # Earlier versions stored none.
-    if file.attrs.get("sha256") not in (None, weights_digest(file)):
-        raise ValueError("weights with another SHA-256 than when written")
 
 
 def read_results(file: Path) -> list[dict[str, Any]]:

@@ -1,16 +1,19 @@
 """The commands that make a run, and describe it."""
 
-import json
 import types
 
 import keras
 import pytest
 import yaml
-from commands import check_refused, write_corpus, write_run
+from commands import check_refused, write_corpus
 
+import keras_transformer as kt
 from keras_transformer import cli
+from keras_transformer.inference.run_folder import RunFolder
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
+from keras_transformer.train.data.mixture import Entry
+from keras_transformer.train.training_settings import choose_settings
 
 # === train ===
 
@@ -54,7 +57,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
     code, *_ = run_cli(
         *("train", "embedded", "--source", "de", "--target", "en"),
         *("--output", output, "--preset", "tiny", "--strategy", "mirrored"),
-        *("--cluster", "slurm", "--init-from", folder, "--vocab-size", 300),
+        *("--init-from", folder, "--vocab-size", 300),
         *("--clip-norm", 0.5, "--tensorboard", "--dtype", "mixed_bfloat16"),
         "--jit-compile",
         *("--d-model", 64, "--d-k", 5, "--positional-encoding", "learned"),
@@ -77,7 +80,6 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
         ),
         architecture=dict(d_model=64, d_k=5, positional_encoding="learned"),
         strategy="mirrored",
-        cluster="slurm",
         init_from=folder,
         tokenizer=None,
         dry_run=False,
@@ -95,7 +97,6 @@ def test_train_without_flags(run_cli, calls, tmp_path):
             recipe=None,
             architecture=None,
             strategy="auto",
-            cluster=None,
             init_from=None,
             tokenizer=None,
             dry_run=False,
@@ -124,54 +125,49 @@ def test_the_backend_must_be_tensorflow(run_cli, folder, monkeypatch):
     check_refused(run_cli("translate", folder), "the backend jax")
 
 
-# === config ===
+# === train.yaml ===
 
 
-def test_a_run_is_repeated_from_its_configuration(
-    run_cli, trained, calls, tmp_path
-):
-    file = tmp_path / "new" / "run.yaml"
-    assert run_cli("config", trained.run, "--output", file) == (0, "", "")
-    output = tmp_path / "repeated"
+def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
+    file, output = trained.run / "train.yaml", tmp_path / "repeated"
     command = ("train", "--config", file, "--output", output)
     assert run_cli(*command).code == 0
     assert run_cli(*command, "--steps", 9, "--d-model", 8).code == 0
-    first, second = calls
-    settings = json.loads((trained.run / "config.json").read_text("utf-8"))
-    recorded = settings["recipe"]
-    assert first["corpus"].name == str(trained.data) == recorded["data"]
-    assert first["preset"] == "tiny"
-    assert first["recipe"] == {
-        name: recorded[name]
-        for name in recorded
-        if recorded[name] is not None
-        and name not in ("data", "source", "target", "preset")
-    }
-    changed = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2)
-    assert first["architecture"] == changed
-    assert second["recipe"] == first["recipe"] | {"steps": 9}
-    assert second["architecture"] == changed | {"d_model": 8}
+    repeated, varied = (
+        choose_settings(
+            *(call["corpus"], output, call["preset"], call["recipe"]),
+            *(call["architecture"], call["init_from"], call["tokenizer"]),
+        )
+        for call in calls
+    )
+    run = RunFolder.read(trained.run)
+    assert repeated.recorded(run.config) == run.recipe
+    assert repeated.config_for(run.config) == run.config
+    assert (varied.recipe.steps, varied.config.d_model) == (9, 8)
 
 
-def test_a_run_of_another_run_and_of_two_files(run_cli, tmp_path):
-    for name in ("a b.en", "a b.de"):
-        (tmp_path / name).touch()
-    files = [str(tmp_path / name) for name in ("a b.en", "a b.de")]
-    recipe = {"vocab_size": 300, "target": "no", "preset": None}
-    recipe |= {"data": " ".join(files), "init_from": "/x"}
-    # Older runs do not have all values.
-    run = write_run(tmp_path / "run", **recipe)
-    head, *lines = run_cli("config", run).out.splitlines()
-    assert head == "# keras-transformer train --config FILE --output NEW_RUN"
-    values = yaml.safe_load("\n".join(lines))
-    assert values["data"] == [
-        str(tmp_path / "a b.en"),
-        str(tmp_path / "a b.de"),
+def test_the_flags_of_several_corpora(run_cli, calls, tmp_path):
+    write_corpus(tmp_path, a_en="a\n", a_de="b\n", c_tsv="c\td\n")
+    entries = [
+        Entry(data=[str(tmp_path / "a.en"), str(tmp_path / "a.de")]),
+        Entry(data=str(tmp_path / "c.tsv"), tag="<bt>", weight=0.5),
     ]
-    assert values["init-from"] == "/x" and "preset" not in values
-    assert values["target"] == "no" and values["vocab-size"] == 300
-    # That of no preset is written out.
-    assert values["d-model"] == 128 and values["dropout"] == 0.1
+    for corpus in (
+        kt.train.open_corpora(entries, "en", "de"),
+        kt.train.open_corpus(entries[0].data, "en", "de"),
+    ):
+        settings = choose_settings(
+            *(corpus, tmp_path / "run", None, {"clip_norm": 0.5}),
+            tokenizer=None,
+        )
+        file = tmp_path / "train.yaml"
+        file.write_text(yaml.safe_dump(settings.flags(corpus)))
+        run_cli("train", "--config", file, "--output", tmp_path / "run")
+        call = calls.pop()
+        again = choose_settings(
+            call["corpus"], tmp_path / "run", call["preset"], call["recipe"]
+        )
+        assert again == settings
 
 
 # === average ===

@@ -1,6 +1,5 @@
 """`prepare`, and `train` on what it wrote."""
 
-import dataclasses
 import json
 import types
 
@@ -47,7 +46,6 @@ def test_prepare(run_cli, data, tmp_path):
         "deduplicate": True,
         "drop_identical": True,
         "min_letters": 0.1,
-        "language_columns": False,
     }
     assert result.out.endswith(
         f"The corpus is in {folder}. Next:\n"
@@ -96,7 +94,3 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
     check_refused(result, "Leave out one", "vocab_size=9", str(model))
     assert run_cli(*arguments, "--tokenizer", model, model).code == 0
     assert calls[2:] == [(recipes[1], [model, model], *none)]
-    variants = ("--augment", 0.1, "--typing-errors", 1, "--seed", 7)
-    assert run_cli(*arguments, *variants).code == 0
-    changed = dict(augment=0.1, typing_errors=1, seed=7)
-    assert calls[3][0] == dataclasses.replace(recipes[1], **changed)

@@ -98,8 +98,6 @@ def write_run(
     config = TransformerConfig.from_preset("tiny", vocab_size=300)
     languages = {"source": "en", "target": "de"}
     values = {
-        "format": 3,
-        "id": "0" * 32,
         "task": task,
         "model": config.to_dict(),
         "recipe": {"data": "embedded", "preset": "tiny", **languages, **recipe},

@@ -1,5 +1,6 @@
 """Prepared corpora without texts: ids in which each pair has its number."""
 
+import dataclasses
 import functools
 import itertools
 
@@ -7,13 +8,8 @@ import numpy as np
 
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data.encoding import TokenShard
-from keras_transformer.train.data.prepared import (
-    FORMAT,
-    Prepared,
-    shard_paths,
-    update_checksum,
-)
+from keras_transformer.train.data.encoding import Statistics, TokenShard
+from keras_transformer.train.data.prepared import Prepared, write_shards
 
 MAX_LENGTH = 20
 _FIRST, _BASE = 4, 250  # ids of the digits of a number
@@ -46,36 +42,27 @@ def write(folder, pairs, shard_pairs=10_000):
     """Writes a prepared corpus of pairs of ids, and opens it."""
     folder.mkdir(exist_ok=True)
     tokenizer().save(folder / "tokenizer.model")
-    sizes, checksum = [], 0
-    for first in range(0, len(pairs), shard_pairs):
-        part = pairs[first : first + shard_pairs]
-        arrays = shard(part)
-        for path, array in zip(
-            shard_paths(folder, len(sizes)), arrays, strict=True
-        ):
-            np.save(path, array)
-        sizes.append(len(part))
-        checksum = update_checksum(checksum, arrays)
+    starts = range(0, len(pairs), shard_pairs)
+    parts = (pairs[start : start + shard_pairs] for start in starts)
+    num_shards = write_shards(folder, map(shard, parts))
+    statistics = Statistics(
+        pairs=len(pairs),
+        source_tokens=sum(len(s) + 1 for s, _ in pairs),
+        target_tokens=sum(len(t) + 1 for _, t in pairs),
+        longest=max(len(ids) for p in pairs for ids in p) + 1,
+    )
     write_json(
         folder / "prepared.json",
         dict(
-            format=FORMAT,
             task="translation",
             source="en",
             target="de",
             max_length=MAX_LENGTH,
             tokenizer=tokenizer().digest,
             text_splits=[],
-            statistics=dict(
-                pairs=len(pairs),
-                dropped_long=0,
-                dropped_empty=0,
-                source_tokens=sum(len(s) + 1 for s, _ in pairs),
-                target_tokens=sum(len(t) + 1 for _, t in pairs),
-                longest=max(len(ids) for p in pairs for ids in p) + 1,
-            ),
-            checksum=checksum,
-            shards=sizes,
+            statistics=dataclasses.asdict(statistics),
+            shards=num_shards,
+            parts=[],
         ),
     )
     return Prepared.open(folder)

@@ -216,5 +216,5 @@ def test_each_folder_has_its_translator(
     )
     cls, runs, *options = open_translator([run.path], checkpoint="7")
     assert cls is Translator
-    assert [opened.id for opened in runs] == [run.id]
+    assert [opened.path for opened in runs] == [run.path]
     assert options == ["7", None, 1, "float32", None]

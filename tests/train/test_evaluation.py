@@ -1,4 +1,3 @@
-import dataclasses
 import json
 import math
 import threading
@@ -10,17 +9,11 @@ import tensorflow as tf
 from fake_translator import FakeTranslator
 
 from keras_transformer import Tokenizer, TransformerConfig
-from keras_transformer.flops import training_flops
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.mixture import Entry
-from keras_transformer.train.evaluation import (
-    describe,
-    evaluate,
-    record,
-    training_cost,
-)
+from keras_transformer.train.evaluation import describe, evaluate, record
 from keras_transformer.train.training_run import TrainingRun
 
 
@@ -125,14 +118,9 @@ def test_the_description_has_the_results(evaluated):
     assert ("truncated" in text) == bool(results["truncated"])
     assert f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in" in text
     assert "TER" not in text and "repaired" not in text
-    assert "training cost" not in text
     assert "beam 4, alpha 0.6, " in text and "length penalty" not in text
     power = describe({**results, "length_penalty": "power"})
     assert "beam 4, alpha 0.6, length penalty power, " in power
-    del results["length_penalty"]  # an older version has none
-    assert describe(results) == text
-    text = describe({**results, "training_flops": 1.26e15})
-    assert "training cost   1.3e+15  floating-point operations" in text
     results = {**results, "ter": 50.0, "ter_signature": "its signature"}
     assert "TER              50.00  its signature" in describe(results)
 
@@ -149,17 +137,6 @@ def run(tmp_path):
         "tiny", vocab_size=tokenizer.vocab_size
     )
     return TrainingRun.create(tmp_path / "run", config, {}, tokenizer)
-
-
-def test_the_cost_of_training_is_that_of_full_batches(run):
-    statistics = {"pairs": 10, "source_tokens": 300, "target_tokens": 400}
-    known = dataclasses.replace(
-        run, statistics=statistics, recipe={"batch_tokens": 700}
-    )
-    # A batch has ten pairs of 30 and 40 tokens.
-    expected = 20 * 10 * training_flops(run.config, 30, 40)
-    assert training_cost(known, 20)["training_flops"] == pytest.approx(expected)
-    assert training_cost(run, 20) == {}
 
 
 def add(run, bleu, split="test"):

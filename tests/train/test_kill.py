@@ -102,12 +102,14 @@ def test_a_signal_saves_and_exits(folder, number, code):
     )
 
 
-def start_two(folder, run, steps_of_other=STEPS):
+def start_two(folder, run, steps_of_other=STEPS, jobs=("worker", "worker")):
     """Starts two workers; returns them, the chief first."""
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    cluster, tasks = {}, []
+    for job, port in zip(jobs, free_ports(2), strict=True):
+        tasks.append({"type": job, "index": len(cluster.get(job, ()))})
+        cluster.setdefault(job, []).append(f"localhost:{port}")
     processes = []
-    for index, steps in enumerate((STEPS, steps_of_other)):
-        task = {"type": "worker", "index": index}
+    for task, steps in zip(tasks, (STEPS, steps_of_other), strict=True):
         config = json.dumps({"cluster": cluster, "task": task})
         processes.append(
             subprocess.Popen(
@@ -129,9 +131,10 @@ def start_two(folder, run, steps_of_other=STEPS):
 
 
 @pytest.mark.slow
-def test_two_workers_that_were_killed_are_resumed(folder):
+@pytest.mark.parametrize("jobs", [("worker", "worker"), ("chief", "worker")])
+def test_two_workers_that_were_killed_are_resumed(folder, jobs):
     whole, killed = folder / "whole", folder / "killed"
-    chief, other = start_two(folder, whole)
+    chief, other = start_two(folder, whole, jobs=jobs)
     printed = [
         process.communicate(timeout=300)[0] for process in (chief, other)
     ]
@@ -139,7 +142,7 @@ def test_two_workers_that_were_killed_are_resumed(folder):
     assert "worker 0 of 2" in printed[0] and "worker 1 of 2" in printed[1]
     assert "The run is in" in printed[0] and "The run is in" not in printed[1]
 
-    processes = start_two(folder, killed)
+    processes = start_two(folder, killed, jobs=jobs)
     state = killed / "state.npz"
     while not state.exists() or load_step(state) < 4:
         assert processes[0].poll() is None, processes[0].communicate()[0]
@@ -148,7 +151,7 @@ def test_two_workers_that_were_killed_are_resumed(folder):
         process.kill()
         process.communicate()
     assert 4 <= load_step(state) < STEPS
-    for process in start_two(folder, killed):
+    for process in start_two(folder, killed, jobs=jobs):
         text = process.communicate(timeout=300)[0]
         assert process.returncode == 0, text
     state = assert_same_state(killed, whole)
@@ -205,54 +208,3 @@ def test_workers_with_different_settings(folder):
     assert other.returncode == 2
     chief.communicate(timeout=300)
     assert chief.returncode not in (0, None)
-
-
-def start_slurm(folder, run, job):
-    """Starts the three tasks of a Slurm job on one node."""
-    job = {
-        "SLURM_JOB_ID": str(job),
-        "SLURM_STEP_NUM_TASKS": "3",
-        "SLURM_STEP_NODELIST": "localhost",
-        "SLURM_STEP_TASKS_PER_NODE": "3",
-        "SLURMD_NODENAME": "localhost",
-    }
-    return [
-        subprocess.Popen(
-            [*command(folder, "--cluster", "slurm"), run],
-            env={
-                **os.environ,
-                **job,
-                "SLURM_PROCID": index,
-                "SLURM_LOCALID": index,
-                "TF_CPP_MIN_LOG_LEVEL": "3",
-            },
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-        )
-        for index in "012"
-    ]
-
-
-@pytest.mark.slow
-def test_a_slurm_job_of_which_a_worker_was_killed(folder):
-    """The others end by themselves with a code; all are started again."""
-    whole, killed, job = folder / "whole", folder / "killed", os.getpid()
-    for process in start_slurm(folder, whole, job):
-        text = process.communicate(timeout=300)[0]
-        assert process.returncode == 0, text
-    chief, other, third = start_slurm(folder, killed, job + 2)
-    state = killed / "state.npz"
-    while not state.exists() or load_step(state) < 4:
-        assert chief.poll() is None, chief.communicate()[0]
-        time.sleep(0.01)
-    other.kill()
-    other.communicate()
-    for process in (chief, third):
-        text = process.communicate(timeout=60)[0]
-        assert process.returncode == 2, text
-    assert load_step(state) < STEPS
-    for process in start_slurm(folder, killed, job + 4):
-        text = process.communicate(timeout=300)[0]
-        assert process.returncode == 0, text
-    assert_same_state(killed, whole)

@@ -19,12 +19,12 @@ def make_opener(corpus, output, **values):
 
 @pytest.fixture
 def chief(corpus, tmp_path, monkeypatch):
-    """The numbers that the chief of a new run sends, its run and its data."""
+    """The number that the chief of a new run sends, its run and its data."""
     sent = []
 
-    def send(strategy, values):
-        sent.extend(values)
-        return np.array(values)
+    def send(strategy, value):
+        sent.append(value)
+        return value
 
     opener = make_opener(corpus, tmp_path / "run")
     with monkeypatch.context() as patched, opener.open() as opened:
@@ -32,9 +32,7 @@ def chief(corpus, tmp_path, monkeypatch):
         strategy = open_strategy("single")
         found = opener.open_as_chief_did(strategy, Worker(0, 1), *opened)
         assert found == opened
-    monkeypatch.setattr(
-        resume, "broadcast_from_chief", lambda *_: np.array(sent)
-    )
+    monkeypatch.setattr(resume, "broadcast_from_chief", lambda *_: sent[0])
     return opened
 
 
@@ -48,10 +46,7 @@ def test_a_worker_reads_the_run_and_the_ids_of_the_chief(
     chief, corpus, tmp_path, capsys
 ):
     capsys.readouterr()
-    # Paths may differ from machine to machine.
-    (tmp_path / "mounted").symlink_to(tmp_path)
-    run, data = open_on_another_worker(corpus, tmp_path / "mounted" / "run")
-    assert run.id == chief[0].id
+    run, data = open_on_another_worker(corpus, tmp_path / "run")
     assert run.tokenizer.model == chief[0].tokenizer.model
     assert data.valid_texts == chief[1].valid_texts
     for ours, theirs in zip(
@@ -67,9 +62,5 @@ def test_a_worker_with_other_settings_is_refused(chief, corpus, tmp_path):
 
 
 def test_a_worker_that_does_not_see_the_run_is_refused(chief, corpus, tmp_path):
-    with pytest.raises(InputError, match="an output that all machines share"):
+    with pytest.raises(InputError, match="elsewhere without a run"):
         open_on_another_worker(corpus, tmp_path / "elsewhere")
-    with make_opener(corpus, tmp_path / "other").open():
-        pass
-    with pytest.raises(InputError, match="is another folder"):
-        open_on_another_worker(corpus, tmp_path / "other")

@@ -1,8 +1,10 @@
 import functools
 import json
 import os
+import re
 import subprocess
 import sys
+import types
 from pathlib import Path
 
 import numpy as np
@@ -38,14 +40,63 @@ def test_a_cluster_of_one_worker(monkeypatch):
 
 
 def test_unknown_strategy():
-    with pytest.raises(InputError, match="auto, single.*Received.*'tpu'"):
+    with pytest.raises(InputError, match="'tpu'"):
         open_strategy("tpu")
 
 
-def test_workers_without_tf_config(monkeypatch):
+@pytest.mark.parametrize("config", [None, "{", '{"cluster": {}}'])
+def test_workers_without_a_cluster(monkeypatch, config):
     monkeypatch.delenv("TF_CONFIG", raising=False)
-    with pytest.raises(InputError, match="needs the environment variable"):
+    if config:
+        monkeypatch.setenv("TF_CONFIG", config)
+    with pytest.raises(InputError, match="Received: TF_CONFIG="):
         open_strategy("multiworker")
+
+
+@pytest.mark.parametrize(
+    ("job", "index", "expected"),
+    [("chief", 0, (0, 3)), ("worker", 0, (1, 3)), ("worker", 1, (2, 3))],
+)
+def test_a_chief_is_the_first_worker(monkeypatch, job, index, expected):
+    cluster = {"chief": ["a:1"], "worker": ["b:1", "c:1"]}
+    config = {"cluster": cluster, "task": {"type": job, "index": index}}
+    monkeypatch.setenv("TF_CONFIG", json.dumps(config))
+    resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
+    strategy = types.SimpleNamespace(cluster_resolver=resolver)
+    assert worker(strategy) == expected
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "workers"),
+    [
+        ("Slurm", ["n9:10007", "n10:10007"]),
+        ("Kubernetes", [f"train-worker-0-{i}.train:2222" for i in range(3)]),
+    ],
+)
+def test_tf_config_of_a_scheduler(scheduler, workers, tmp_path):
+    """As the lines of shell in docs/scale.md set it."""
+    page = Path(__file__).parents[2] / "docs" / "scale.md"
+    section = page.read_text("utf-8").partition(f"## {scheduler}\n")[2]
+    script = re.search(r"```bash\n(port=.*?|workers=.*?)```", section, re.S)[1]
+    for name, output in (
+        ("scontrol", r"printf 'n9\nn10\n'"),
+        ("keras-transformer", 'echo "$TF_CONFIG"'),
+    ):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{output}\n")
+        (tmp_path / name).chmod(0o755)
+    environment = {
+        "PATH": f"{tmp_path}:{os.environ['PATH']}",
+        "SLURM_JOB_ID": "20007",
+        "SLURM_NODEID": "1",
+        "SLURM_STEP_NODELIST": "n[9-10]",
+        "JOB_COMPLETION_INDEX": "1",
+    }
+    printed = subprocess.check_output(["bash", "-c", script], env=environment)
+    expected = {"type": "worker", "index": 1}
+    assert json.loads(printed) == {
+        "cluster": {"worker": workers},
+        "task": expected,
+    }
 
 
 def run_program(output, count, tf_config=None, steps=STEPS, **options):

@@ -5,7 +5,6 @@ import dataclasses
 import json
 import resource
 
-import h5py
 import keras
 import numpy as np
 import pytest
@@ -56,22 +55,6 @@ def test_checkpoints_do_not_contain_the_optimizer(run, model, tokenizer):
     assert path.stat().st_size == size
     reserved = sum(4 * np.prod(w.shape) for w in model.weights)
     assert size < reserved + _HDF5_OVERHEAD * len(model.weights)
-    for ours, theirs in zip(
-        run.load_model().get_weights(), trained.get_weights(), strict=True
-    ):
-        np.testing.assert_array_equal(ours, theirs)
-
-
-def test_a_checkpoint_with_an_optimizer_can_be_read(run, model):
-    """As earlier versions wrote them."""
-    trained = compiled_model(model.config)
-    path = run.save_checkpoint(trained, 2, max_to_keep=1)
-    with h5py.File(path) as file:
-        attributes = dict(file.attrs)
-    trained.save_weights(path, overwrite=True)
-    with h5py.File(path, "a") as file:
-        file.attrs.update(attributes)
-        assert len(file["optimizer/vars"]) > 2 * len(model.weights)
     for ours, theirs in zip(
         run.load_model().get_weights(), trained.get_weights(), strict=True
     ):

@@ -1,10 +1,8 @@
 """Corpora: pairs of texts from files, folders and TFDS.
 
-The formats are implemented in text_files.py, tfrecords.py, tfds.py and
-treebank.py.
+The formats are implemented in text_files.py, tfds.py and treebank.py.
 """
 
-import collections
 import dataclasses
 import itertools
 import os
@@ -14,7 +12,7 @@ from typing import Any
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, Task, TranslationTask
-from keras_transformer.train.data import text_files, tfds, tfrecords, treebank
+from keras_transformer.train.data import text_files, tfds, treebank
 from keras_transformer.train.data.mixture import Entry, Mixture, parse_entries
 from keras_transformer.train.data.prepared import (
     SIDES,
@@ -26,9 +24,7 @@ from keras_transformer.train.data.reading import SPLITS, Split
 _FORMS = """\
   embedded                 the bundled English-German corpus
   FOLDER                   {train,valid,test}.SOURCE and .TARGET, one text per
-                           line, or {train,valid,test}*.tfrecord files of
-                           tf.train.Example; or the treebank
-                           {train,valid,test}.mrg
+                           line; or the treebank {train,valid,test}.mrg
   PREPARED                 a folder that `keras-transformer prepare` wrote
   SOURCE_FILE TARGET_FILE  two files, one text per line
   FILE.tsv                 source, tab, target on each line
@@ -36,7 +32,6 @@ _FORMS = """\
 
 _DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
 _DEMO_LANGUAGES = {"en", "de"}
-_READ_IN_A_SECOND = 2**25  # bytes
 
 
 class Corpus:
@@ -105,29 +100,6 @@ class Corpus:
         """Yields source and target of each pair; raises as `pairs` does."""
         return itertools.chain.from_iterable(self.pairs(split))
 
-    def check_early(self, *splits: str) -> None:
-        """Raises InputError at faults that are found at once.
-
-        Plain text files of a moderate size are read; other splits, which take
-        longer or need TensorFlow, are not, nor those that there are not.
-        """
-        for _, part in self.parts:
-            part.check_early(*splits)
-        for split in splits:
-            pairs = self._splits.get(split)
-            if not isinstance(pairs, text_files.TextFiles):
-                continue
-            if sum(map(os.path.getsize, pairs.paths)) <= _READ_IN_A_SECOND:
-                collections.deque(pairs, maxlen=0)
-
-    def digest(self, split: str) -> str:
-        """Returns what identifies the pairs of a split and their order.
-
-        It does not depend on where the files are. It identifies the ids if the
-        split has no texts. Raises as `pairs` does.
-        """
-        return self.pairs(split).digest()
-
 
 def open_corpus(
     data: str | Sequence[str],
@@ -140,10 +112,6 @@ def open_corpus(
         data: One of:
             `["embedded"]`, the bundled English-German corpus;
             `[FOLDER]` with files such as `train.en` and `train.de`;
-            `[FOLDER]` with TFRecord files of `tf.train.Example`, such as
-            `train.tfrecord` or `train-00000-of-00008.tfrecord`, with one
-            bytes feature per language. They are read in the order of their
-            names and must not be compressed;
             `[FOLDER]` with `train.mrg`, `valid.mrg` or `test.mrg`: a treebank,
             whose pairs are sentences and trees;
             `[PREPARED]`, a folder that `prepare` wrote, which has ids of its
@@ -157,8 +125,7 @@ def open_corpus(
             Lines end in LF or CR LF. Text and trees may be compressed: `.gz`,
             `.bz2`, `.xz`, and `.zst` with the package zstandard.
         source: Language code of the source: the extension of the files in a
-            folder, the feature of TFRecord files and of a TFDS dataset. Not
-            needed otherwise.
+            folder, the feature of a TFDS dataset. Not needed otherwise.
         target: Language code of the target, for the same forms of data.
 
     Raises:
@@ -329,17 +296,15 @@ def _open_prepared(
 
 
 def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
-    """Returns the corpus of the text files or the TFRecords in a folder."""
+    """Returns the corpus of the text files or the treebank in a folder."""
     names = sorted(os.listdir(folder))
     trees = [name for name in names if without_suffix(name) in treebank.FILES]
-    records = list(filter(tfrecords.FILE_NAME.fullmatch, names))
-    others = sorted(set(names) - {*trees, *records})
+    others = [name for name in names if name not in trees]
     texts = [name for name in others if name.partition(".")[0] in SPLITS]
-    firsts = [names[0] for names in (texts, records, trees) if names]
-    if len(firsts) > 1:
+    if trees and texts:
         raise InputError(
-            "A folder must have either text files, TFRecord files or a "
-            f"treebank. Received: {folder} with {' and '.join(firsts)}"
+            "A folder must have either text files or a treebank. Received: "
+            f"{folder} with {texts[0]} and {trees[0]}"
         )
     if trees:
         if source or target:
@@ -350,8 +315,5 @@ def _open_folder(folder: str, source: str | None, target: str | None) -> Corpus:
         task = ParsingTask().for_corpus()
         splits = treebank.open_folder(folder, trees)
         return Corpus(folder, splits, None, None, task)
-    if records:
-        splits = tfrecords.open_folder(folder, records, source, target)
-    else:
-        splits = text_files.open_folder(folder, texts, source, target)
+    splits = text_files.open_folder(folder, texts, source, target)
     return Corpus(folder, splits, source, target)

@@ -60,7 +60,6 @@ class Statistics:
     # That are dropped, for each of `REASONS`.
     dropped_long: int = 0  # because a side has more than `max_length` tokens
     dropped_empty: int = 0  # because a side has no token but the end token
-    dropped_language: int = 0
     dropped_identical: int = 0
     dropped_letters: int = 0
     dropped_duplicate: int = 0

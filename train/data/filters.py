@@ -1,8 +1,8 @@
 """Filters: which pairs of a corpus `prepare` drops.
 
-A pair is dropped for the first of these reasons: language, identical, letters,
-duplicate, empty, long, ratio. Each of the first three depends on the texts of
-the pair alone, the last three on their lengths in tokens.
+A pair is dropped for the first of these reasons: identical, letters, duplicate,
+empty, long, ratio. Each of the first two depends on the texts of the pair
+alone, the last three on their lengths in tokens.
 """
 
 import contextlib
@@ -15,7 +15,6 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import (
     BOOLEAN,
     FRACTION,
@@ -26,13 +25,11 @@ from keras_transformer.support.fields import (
 )
 from keras_transformer.support.files import atomic_write
 from keras_transformer.train.data.reading import Split
-from keras_transformer.train.data.text_files import Tsv
 
 # Reasons to drop pairs, and how a line of statistics describes these pairs.
 REASONS = {
     "long": "longer than {max_length} tokens",
     "empty": "with an empty side",
-    "language": "in other languages",
     "identical": "with identical sides",
     "letters": "with too few letters",
     "duplicate": "that occurred before",
@@ -68,12 +65,6 @@ class PairFilters:
         "characters, spaces left out, such as 0.5",
         0.0,
     )
-    language_columns: bool = described(
-        BOOLEAN,
-        "drop pairs unless columns 3 and 4 of the .tsv file are the language "
-        "codes of source and target",
-        False,
-    )
 
     def __post_init__(self) -> None:
         check_fields(self)
@@ -88,30 +79,12 @@ class ExaminedPairs:
 
     split: Split
     filters: PairFilters
-    source: str | None  # language codes
-    target: str | None
-
-    def check(self) -> None:
-        """Raises InputError if there are no language codes to compare."""
-        is_tsv = isinstance(self.split, Tsv)
-        is_known = None not in (self.source, self.target)
-        if self.filters.language_columns and not (is_tsv and is_known):
-            raise InputError(
-                "--language-columns is for .tsv files with language codes in "
-                "columns 3 and 4, and needs --source and --target. Received: "
-                f"{self.split.name} with --source {self.source}, --target "
-                f"{self.target}"
-            )
 
     def __iter__(self) -> Iterator[Examined]:
-        filters, split = self.filters, self.split
-        if filters.language_columns:
-            split = dataclasses.replace(split, columns=4)
-        for source, target, *languages in split:
+        filters = self.filters
+        for source, target in self.split:
             reason = ""
-            if languages and languages != [self.source, self.target]:
-                reason = "language"
-            elif filters.drop_identical and source == target:
+            if filters.drop_identical and source == target:
                 reason = "identical"
             elif filters.min_letters and filters.min_letters > min(
                 share_of_letters(source), share_of_letters(target)

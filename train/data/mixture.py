@@ -1,8 +1,6 @@
 """Several corpora as one: what a user says of each, and their texts."""
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -109,11 +107,3 @@ class Mixture(Split):
         for entry, split in self.parts:
             for source, target in split:
                 yield entry.tagged(source), target
-
-    def digest(self) -> str:
-        # Another weight is another order.
-        parts = [
-            (entry.weight, entry.tags, split.digest())
-            for entry, split in self.parts
-        ]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -3,14 +3,11 @@
 import abc
 import contextlib
 import dataclasses
-import hashlib
-import json
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, BinaryIO
 
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import sha256_of
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -34,7 +31,6 @@ class Split(abc.ABC):
 
     name: str  # in messages
     paths: Sequence[str] = ()  # files, in reading order
-    features: Sequence[str] = ()  # what is read of them, such as columns
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         is_empty = True
@@ -50,17 +46,6 @@ class Split(abc.ABC):
     @abc.abstractmethod
     def read(self) -> Iterator[tuple[str, str]]:
         """Yields the pairs, perhaps none."""
-
-    def digest(self) -> str:
-        """Returns the SHA-256 of the files, wherever they are.
-
-        This takes about a second per gigabyte, less than reading the pairs.
-        """
-        parts = [type(self).__name__, *self.features]
-        for path in self.paths:
-            with open_file(path) as file:
-                parts.append(sha256_of(file))
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
 def without_tuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":

@@ -1,7 +1,6 @@
 """Corpora in text files: a folder, two files, or one .tsv file."""
 
 import codecs
-import dataclasses
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,27 +38,19 @@ class LineFiles(TextFiles):
             yield pair
 
 
-@dataclasses.dataclass
 class Tsv(TextFiles):
-    """A file whose first two tab-separated columns are source and target.
+    """A file whose first two tab-separated columns are source and target."""
 
-    It yields four columns to whoever needs the language codes.
-    """
-
-    columns: int = 2
-
-    def read(self) -> Iterator[tuple[str, ...]]:
-        (path,), (lines,), count = self.paths, self._lines(), self.columns
+    def read(self) -> Iterator[tuple[str, str]]:
+        (path,), (lines,) = self.paths, self._lines()
         for number, line in enumerate(lines, start=1):
-            columns = line.split("\t", count)[:count]
-            if len(columns) < count:
+            source, *others = line.split("\t", 2)
+            if not others:
                 raise InputError(
-                    "A line of a .tsv corpus must be source, tab, target"
-                    + ", and their languages" * (count > 2)
-                    + f". Received: {path}, line {number}, "
-                    + ("without a tab", "with too few columns")[count > 2]
+                    "A line of a .tsv corpus must be source, tab, target. "
+                    f"Received: {path}, line {number}, without a tab"
                 )
-            yield tuple(columns)
+            yield source, others[0]
 
 
 def open_folder(

@@ -1,7 +1,7 @@
-"""Opening a corpus by name, its splits and digests, wrong names."""
+"""Opening a corpus by name, its splits, wrong names."""
 
 import pytest
-from corpora import PAIRS, read, write_lines, write_sides
+from corpora import read, write_lines, write_sides
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -34,24 +34,6 @@ def test_embedded_has_two_languages(source, target):
 
 def test_a_string_is_a_name():
     assert len(read(open_corpus("embedded"), "valid")) == 500
-
-
-# === Digests ===
-
-
-def test_the_digest_depends_on_the_pairs_and_their_order(tmp_path):
-    found = []
-    for number, pairs in enumerate((PAIRS, PAIRS, PAIRS[::-1])):
-        folder = tmp_path / str(number)
-        folder.mkdir()
-        files = write_sides(folder, pairs=pairs)
-        found.append(open_corpus(files).digest("train"))
-        assert open_corpus(files[::-1]).digest("train") != found[-1]
-    # Not on the place of the files.
-    assert found[0] == found[1] != found[2]
-    # Where one file ends and the other begins matters.
-    (tmp_path / "a.tsv").write_text("a\tb\n")
-    assert open_corpus([str(tmp_path / "a.tsv")]).digest("train") not in found
 
 
 # === Wrong names ===
@@ -100,12 +82,8 @@ def test_a_split_that_does_not_exist(tmp_path):
     write_sides(tmp_path, "train")
     write_sides(tmp_path, "test")
     corpus = open_corpus([str(tmp_path)], "en", "de")
-    for call in (
-        corpus.pairs,
-        corpus.digest,
-    ):
-        with pytest.raises(InputError, match="splits train, test.*'valid'"):
-            call("valid")
+    with pytest.raises(InputError, match="splits train, test.*'valid'"):
+        corpus.pairs("valid")
 
 
 def test_an_empty_corpus(tmp_path):

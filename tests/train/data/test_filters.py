@@ -1,9 +1,8 @@
 """Which pairs are dropped, and the file of them."""
 
 import pytest
-from corpora import write_lines, write_sides
+from corpora import write_sides
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import filters
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.filters import ExaminedPairs, PairFilters
@@ -11,8 +10,7 @@ from keras_transformer.train.data.filters import ExaminedPairs, PairFilters
 
 def reasons(names, **values):
     split = open_corpus(names).pairs("train")
-    examined = ExaminedPairs(split, PairFilters(**values), "en", "de")
-    examined.check()
+    examined = ExaminedPairs(split, PairFilters(**values))
     assert list(examined) == list(examined)  # it can be read again
     pairs = [(source, target) for source, target, _ in examined]
     assert pairs == [tuple(pair[:2]) for pair in split]
@@ -47,29 +45,17 @@ def test_exactly_so_many_letters_are_enough(tmp_path):
     assert reasons(names, min_letters=0.5) == ["", "", "letters"]
 
 
-def test_columns_of_languages(tmp_path):
-    """Both must agree; further columns do not matter."""
-    codes = ["en\tde\t1", "en\tfr", "de\tde", "de\ten", "en\tde-AT", "en\tde"]
-    lines = [f"a\ta\t{code}" for code in codes]
-    path = write_lines(tmp_path / "a.tsv", lines)
-    values = dict(language_columns=True, drop_identical=True)
-    others = ["identical", *["language"] * 4, "identical"]
-    assert reasons(path, **values) == others
-    with pytest.raises(InputError, match="line 1, with too few columns"):
-        reasons(write_lines(tmp_path / "b.tsv", ["a\tb"]), **values)
-
-
 def test_all_but_the_first_of_equal_pairs_are_duplicates():
     """What another reason rules out is not a first one."""
     examined = [
-        *[("a", "b", "language"), ("a", "b", ""), ("a b", "", "")],
-        *[("a", "b", ""), ("a", "b", "language"), ("a", " b", "")],
+        *[("a", "b", "letters"), ("a", "b", ""), ("a b", "", "")],
+        *[("a", "b", ""), ("a", "b", "letters"), ("a", " b", "")],
         ("a b", "", ""),
     ]
     marked = list(filters.mark_duplicates(examined))
     assert [pair for *pair, _ in marked] == [pair for *pair, _ in examined]
     assert [reason for *_, reason in marked] == [
-        *["language", "", "", "duplicate", "language", "", "duplicate"]
+        *["letters", "", "", "duplicate", "letters", "", "duplicate"]
     ]
 
 

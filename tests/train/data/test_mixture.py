@@ -1,7 +1,7 @@
 """Several corpora as one: entries, tags, languages, and what is refused."""
 
 import pytest
-from corpora import assert_contains, write_lines, write_sides
+from corpora import assert_contains, write_sides
 from generated_treebank import write_treebank
 
 from keras_transformer.support.errors import InputError
@@ -93,16 +93,6 @@ def test_several_target_languages_need_tags(folders, tags):
         open_corpora([*two, german], "en")
 
 
-def test_digests_know_texts_tags_and_weights(folders):
-    def digest(**of_b):
-        return open_corpora(entries(folders, **of_b)).digest("train")
-
-    changes = [{}, {"tag": "<bt>"}, {"weight": 2}, {"tag": "<ft>"}]
-    changes.append({"data": str(folders / "a")})
-    assert len({digest(**change) for change in changes}) == len(changes)
-    assert digest() == digest(weight=1.0)
-
-
 @pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf")])
 def test_invalid_weights(weight):
     with pytest.raises(InputError, match="weight must be a positive"):
@@ -159,11 +149,3 @@ def test_corpora_that_do_not_fit(folders, tmp_path):
     write_treebank(tmp_path / "trees", train=3)
     with pytest.raises(InputError, match="trees, which is prepared alr"):
         open_corpora([{"data": str(tmp_path / "trees")}])
-
-
-def test_a_damaged_text_is_found_early(folders, tmp_path):
-    file = tmp_path / "texts.tsv"
-    write_lines(file, ["no tab"])
-    corpus = open_corpora([*entries(folders), {"data": str(file)}])
-    with pytest.raises(InputError, match="without a tab"):
-        corpus.check_early("train")

@@ -30,7 +30,7 @@ def change_json(prepared, **values):
 
 
 def test_ids(prepared):
-    assert prepared.shard_pairs == (20, 20, 10)
+    assert [shard.pairs for shard in prepared.shards] == [20, 20, 10]
     assert ids.rows(prepared.shards) == [
         side for pair in PAIRS for side in pair
     ]
@@ -73,7 +73,7 @@ def test_open_corpus_recognizes_the_folder(prepared):
     assert (corpus.source, corpus.target) == ("en", "de")
     assert corpus.splits == ("train",)
     assert corpus.name == name
-    assert corpus.prepared.checksum == prepared.checksum
+    assert corpus.prepared.path == prepared.path
     assert open_corpus(name, "en").target == "de"
     with pytest.raises(InputError, match="en to de. Received: source='de'"):
         open_corpus(name, "de", "en")
@@ -94,119 +94,36 @@ def test_the_training_split_has_no_texts(prepared):
 
 
 def test_what_the_preparation_fixes(prepared):
-    sizes = dict(vocab_size=270, max_length=20)
-    # Earlier versions added no variants, and did not say so.
-    assert prepared.fixed == dict(sizes, augment=0, typing_errors=0)
-    change_json(prepared, augment=0.25, typing_errors=0.5)
-    opened = Prepared.open(prepared.path)
-    assert opened.fixed == dict(sizes, augment=0.25, typing_errors=0.5)
+    assert prepared.fixed == dict(vocab_size=270, max_length=20)
 
 
-def test_another_tokenizer_is_refused(prepared):
+def test_a_different_tokenizer_is_refused(prepared):
     other = Tokenizer.train(["a cat", "eine Katze"], 270)
     other.save(prepared.path / "tokenizer.model")
-    with pytest.raises(InputError, match="must be the one that the corpus was"):
+    with pytest.raises(InputError, match="must have the tokenizer"):
         Prepared.open(prepared.path)
 
 
-def test_another_format_is_refused(prepared):
-    change_json(prepared, format=0)
-    with pytest.raises(InputError, match="have format 1. Received: format=0"):
-        Prepared.open(prepared.path)
-    (prepared.path / "prepared.json").write_text("{")
-    with pytest.raises(InputError, match="is not valid JSON"):
-        Prepared.open(prepared.path)
-
-
-def test_a_damaged_description_is_refused(prepared):
+@pytest.mark.parametrize(
+    "name", ["task", "shards", "statistics", "tokenizer", "max_length"]
+)
+def test_a_damaged_description_is_refused(prepared, name):
     path = prepared.path / "prepared.json"
-    text = path.read_text()
-    for name in ("task", "shards", "checksum", "statistics", "tokenizer"):
-        values = json.loads(text)
-        del values[name]
-        path.write_text(json.dumps(values))
-        with pytest.raises(InputError, match=f"KeyError.'{name}'.*again"):
-            Prepared.open(prepared.path)
-    path.write_text(text)
-    # Earlier versions counted these reasons only.
-    counts = json.loads(text)["statistics"]
-    old = {x: y for x, y in counts.items() if not x.startswith("dropped_")}
-    old |= {"dropped_long": 0, "dropped_empty": 0}
-    change_json(prepared, statistics=old)
-    assert Prepared.open(prepared.path).statistics == prepared.statistics
-    for name in old:
-        change_json(prepared, statistics={**old, name: None})
-        refuse(prepared, "must be what `prepare` wrote")
-        change_json(
-            prepared, statistics={x: y for x, y in old.items() if x != name}
-        )
-        refuse(prepared, f"KeyError.'{name}'")
-    for values in (dict(shards=[None]), dict(max_length="x"), dict(shards=3)):
-        change_json(prepared, **values)
-        with pytest.raises(InputError, match="must be what `prepare` wrote"):
-            Prepared.open(prepared.path)
+    values = json.loads(path.read_text())
+    del values[name]
+    path.write_text(json.dumps(values))
+    with pytest.raises(InputError, match=f"'{name}'"):
+        Prepared.open(prepared.path)
+    path.write_text("{")
+    with pytest.raises(InputError, match="prepared.json"):
+        Prepared.open(prepared.path)
 
 
-def refuse(prepared, message):
-    with pytest.raises(InputError, match=message):
+def test_missing_and_truncated_shards_are_refused(prepared):
+    path = prepared.path / "train-00001.ids.npy"
+    path.write_bytes(path.read_bytes()[:-2])
+    with pytest.raises(InputError, match="00001.ids.npy"):
         print(Prepared.open(prepared.path).shards)
-
-
-def test_missing_and_damaged_shards_are_refused(prepared):
-    path = prepared.path / "train-00001.ids.npy"
-    content = path.read_bytes()
-    path.write_bytes(content[:-2])
-    refuse(prepared, "00001.ids.npy must be an array")
     path.unlink()
-    refuse(prepared, "00001.ids.npy must .*No such file")
-    np.save(path, np.zeros(7, np.uint16))
-    refuse(prepared, "files were changed")
-    path.write_bytes(content)
-    print(Prepared.open(prepared.path).shards)
-    change_json(prepared, shards=[20, 19, 10])
-    refuse(prepared, r"\(20, 19, 10\) pairs.*\(20, 20, 10\).*were changed")
-    change_json(prepared, shards=[20, 20])
-    refuse(prepared, "files were changed")
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        (lambda ids: ids[::-1], "must have the checksum .* were changed"),
-        (lambda ids: ids * 0 + 270, "files were changed"),
-        (lambda ids: ids.astype(np.int32) * 0 - 1, "files were changed"),
-        (lambda ids: ids.astype(np.float32), "Received: float32.* changed"),
-        # The same bytes.
-        (lambda ids: ids.view(np.float16), "Received: float16.* changed"),
-        (lambda ids: ids[:, None], "Received: uint16 .*, 1.* changed"),
-    ],
-)
-def test_changed_ids_are_refused(prepared, change, message):
-    path = prepared.path / "train-00001.ids.npy"
-    np.save(path, change(np.load(path)))
-    refuse(prepared, message)
-
-
-@pytest.mark.parametrize(
-    ("at", "offset"),
-    [
-        (0, 1),
-        (3, 500),  # beyond the next one
-        (3, -500),  # before the last one
-        (-1, 2),
-    ],
-)
-def test_damaged_offsets_are_refused(prepared, at, offset):
-    path = prepared.path / "train-00001.offsets.npy"
-    offsets = np.load(path)
-    offsets[at] += offset
-    np.save(path, offsets)
-    refuse(prepared, "files were changed")
-
-
-def test_texts_that_are_too_long_are_refused(prepared):
-    longest = max(map(len, ids.rows(prepared.shards)))
-    change_json(prepared, max_length=longest + 1)
-    print(Prepared.open(prepared.path).shards)
-    change_json(prepared, max_length=longest)
-    refuse(prepared, f"at most {longest} tokens.*up to {longest + 1} tokens")
+    with pytest.raises(InputError, match="00001.ids.npy"):
+        print(Prepared.open(prepared.path).shards)

@@ -5,7 +5,6 @@ import shutil
 import signal
 
 import digits
-import h5py
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -22,7 +21,6 @@ from keras_transformer.train.fitting.callbacks import StepCounter
 from keras_transformer.train.fitting.training_log import read_log
 from keras_transformer.train.fitting.training_loop import (
     Fitting,
-    compiled_model,
 )
 from keras_transformer.train.resume import TrainingData
 from keras_transformer.train.strategy import open_strategy
@@ -274,15 +272,6 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     corpus, run, tmp_path, monkeypatch
 ):
     past = read_state(run)
-    # Earlier versions wrote the optimizer into checkpoints too.
-    single = open_strategy("single")
-    model = compiled_model(run.config, digits.recipe(), single)
-    training_state.load_state(run, model)
-    checkpoint = run.find_checkpoint()
-    model.save_weights(checkpoint, overwrite=True)
-    with h5py.File(checkpoint, "a") as file:
-        file.attrs["run"] = run.id
-
     monkeypatch.setattr(Fitting, "fit", lambda *arguments: None)
     new = train_digits(
         corpus, tmp_path / "new", init_from=run.path, steps=1, vocab_size=290

@@ -11,7 +11,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import batching
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.fitting import callbacks, training_loop
 from keras_transformer.train.fitting.callbacks import StepCounter
 from keras_transformer.train.fitting.training_loop import (
@@ -101,11 +101,9 @@ def model(one_step_run):
 
 
 @pytest.fixture
-def fitting(corpus, one_step_run, model):
+def fitting(one_step_run, model):
     """Makes what fits a model to the data of `one_step_run`."""
-    beside = one_step_run.path.parent / "prepared-corpora"
-    (folder,) = beside.iterdir()
-    data = TrainingData(Prepared.open(folder), list(corpus.pairs("valid")))
+    data = TrainingData.read(open_corpus(str(one_step_run.path / "data")))
 
     def make(worker=(0, 1), search=None, **values):
         epochs = dict(steps=20, steps_per_epoch=5, scored_sentences=0)
