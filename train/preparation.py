@@ -102,7 +102,7 @@ def prepare(
     for _, examined in preparation.examined:
         examined.check()
     corpus.check_early(*corpus.splits)
-    import_tensorflow_quietly(needs_keras=False)
+    import_tensorflow_quietly()
     with writer as on_dropped, atomic_folder(output) as folder:
         preparation.write(folder, on_dropped)
     opened = Prepared.open(output)

@@ -155,7 +155,7 @@ def open_translator(
             first.path, search, num_translations, threads
         )
     is_saved_model = isinstance(first, SavedModelFolder)
-    import_tensorflow_quietly(needs_keras=not is_saved_model)
+    import_tensorflow_quietly()
     if is_saved_model:
         return saved_model.SavedModelTranslator.open(
             first.path, num_translations
