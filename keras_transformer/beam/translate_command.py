@@ -22,7 +22,6 @@ from keras_transformer.beam.translate_transform import METRICS
 from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_export
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable
 from keras_transformer.support.locks import locked
 
 _JOB_FILE = "job.json"
@@ -158,7 +157,6 @@ def _is_complete(output: str, job: dict[str, Any]) -> bool:
             )
         return complete
     if beam_files.is_on_disk(output):
-        check_creatable(output)
         is_file = os.path.exists(output) and not os.path.isdir(output)
         names = os.listdir(output) if os.path.isdir(output) else []
         # A job that was stopped before it wrote the file leaves this folder.

@@ -15,7 +15,7 @@ from keras_transformer.export.dtypes import DTYPES, check_dtype
 from keras_transformer.export.saved_model import saved_model_options
 from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_creatable, check_new
+from keras_transformer.support.files import check_new
 from keras_transformer.support.startup import available_cores
 
 _SYSTEMS = {
@@ -71,7 +71,6 @@ def export(
             f"{', '.join(map(str, runs))}"
         )
     check_new(output)
-    check_creatable(output)
     folders = [read_run(path) for path in runs]
     if signatures is not None:
         saved_model_options.check_signatures(signatures, folders[0].task)

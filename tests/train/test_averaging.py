@@ -124,14 +124,6 @@ def test_a_checkpoint_of_another_run_is_refused(
     assert not (tmp_path / "averaged").exists()
 
 
-def test_long_names(run, model, tmp_path):
-    run.save_checkpoint(model, 1, max_to_keep=5)
-    assert average(run, tmp_path / ("a" * 255), last=1).checkpoints()
-    with pytest.raises(InputError, match="at most 255 bytes. Received: .*ää$"):
-        average(run, tmp_path / "new" / ("ä" * 128), last=1)
-    assert not (tmp_path / "new").exists()
-
-
 def test_a_run_is_not_overwritten(run):
     with pytest.raises(InputError, match="already contains a run"):
         average(run, run.path, last=1)

@@ -158,7 +158,6 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
     refuse(
         "--target None", corpus=open_corpus(path, "en"), pair_filters=filters
     )
-    refuse("at most 255 bytes", output=tmp_path / "new" / ("a" * 256))
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):
         write_lines(tmp_path / f"valid.{code}", ["a"])
@@ -169,13 +168,6 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
     # What a training leaves that was stopped early, too.
     (tmp_path / "run" / "checkpoints").mkdir(parents=True)
     refuse("already contains other files", output=tmp_path / "run")
-
-
-@pytest.mark.parametrize("name", ["a" * 255, "語" * 85])
-def test_the_longest_name(texts, tmp_path, name):
-    found = prepare(texts, tmp_path / name, SIZES)
-    assert found.path == tmp_path / name
-    assert list(tmp_path.iterdir()) == [found.path]
 
 
 def test_several_workers_are_refused(texts, tmp_path, monkeypatch):

@@ -13,6 +13,7 @@ that are in use are shared by all processes, and can be dropped at any time.
 
 import dataclasses
 import functools
+import json
 import os
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import parse_json, write_json
+from keras_transformer.support.files import write_json
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Statistics, TokenShard
@@ -68,7 +69,7 @@ class Prepared(Split):
         path = Path(path)
         file = path / "prepared.json"
         try:
-            values = parse_json(file.read_text("utf-8"))
+            values = json.loads(file.read_text("utf-8"))
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{file} is not valid JSON. Received: {error}. {_ADVICE}"

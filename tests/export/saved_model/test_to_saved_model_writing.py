@@ -195,18 +195,6 @@ def test_a_quantized_model(small_translator, tmp_path, monkeypatch):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_long_names(small_translator, tmp_path, monkeypatch):
-    texts = ["dog"]
-    fake_export(monkeypatch, small_translator.translate(texts))
-    path = save(small_translator, tmp_path / ("x" * 255), texts)
-    assert listing(tmp_path) == listing(path.parent)
-    assert path.is_dir() and path.stat().st_mode & 0o055 == 0o055
-    monkeypatch.setattr(small_translator, "translate", None)  # not reached
-    with pytest.raises((OSError, InputError), match="too long|at most 255"):
-        save(small_translator, tmp_path / ("x" * 256), texts)
-    assert os.listdir(tmp_path) == [path.name]
-
-
 def test_scores_that_are_not_finite_are_refused(
     small_translator, tmp_path, monkeypatch
 ):
