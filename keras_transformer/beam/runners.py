@@ -18,7 +18,6 @@ from apache_beam.runners.direct.direct_runner import DirectRunner
 from apache_beam.runners.runner import PipelineResult, PipelineState
 from cyclopts import App, Parameter
 
-from keras_transformer.cli import command_line
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 
@@ -50,7 +49,7 @@ def check_flags(app: App, arguments: Sequence[str]) -> None:
         name = word.partition("=")[0]
         if name.startswith("--") and name not in known:
             see = f"See {app.name[0]} {commands[0]} --help."
-            raise InputError(command_line.unknown_flag(name, known, see))
+            raise InputError(f"There is no flag {name}. {see}")
 
 
 def make_pipeline(arguments: Sequence[str]) -> beam.Pipeline:

@@ -179,7 +179,7 @@ def config(run: flags.RunFlag, *, output: Path | None = None) -> None:
     """
     import yaml
 
-    terminal.check_streams(None, output)
+    terminal.check_output(output)
     values = training_flags(read_run(run))
     name = "FILE" if output is None else shlex.quote(str(output))
     use = f"keras-transformer train --config {name} --output NEW_RUN"
