@@ -30,6 +30,7 @@ TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 COMMAND_LINE = ["cyclopts>=4.25.3,<6", "pyyaml>=6", "tqdm>=4.66"]
 TEXT_AND_TRAINING = [
     *COMMAND_LINE,
+    "filelock>=3.24",
     "langcodes>=3.4",
     f"tensorflow-text{TENSORFLOW_VERSIONS}",
     "sacrebleu>=2.4",

@@ -12,7 +12,6 @@ from keras_transformer.support.errors import InputError
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `terminal.run`."""
-    startup.is_command = arguments is None
     words = sys.argv[1:] if arguments is None else arguments
     try:
         code = terminal.run(lambda: _run(words))

@@ -4,13 +4,15 @@ import contextlib
 import functools
 import json
 import os
+import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
+from cyclopts.types import ExistingFile
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
@@ -36,7 +38,7 @@ _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 def translate(
     runs: flags.ModelsFlag,
     *,
-    input: list[Path] | None = None,
+    input: list[ExistingFile] | None = None,
     output: Path | None = None,
     n_best: flags.PositiveInteger | None = None,
     split_sentences: bool = False,
@@ -62,7 +64,7 @@ def translate(
         jsonl: Print a JSON object for each line: its text, the N best outputs
             and their scores, and what may be wrong with the best one.
     """
-    terminal.check_streams(input, output)
+    terminal.check_output(output)
     folder = _read_first(runs)
     parses = not folder.task.targets_are_text
     if parses:
@@ -223,7 +225,7 @@ def _as_json(task: Task, text: str, translation: "Translation") -> str:
 def score(
     runs: flags.ModelsFlag,
     *,
-    input: list[Path] | None = None,
+    input: list[ExistingFile] | None = None,
     output: Path | None = None,
     model: flags.ScoreFlags = flags.ScoreFlags(),
 ) -> None:
@@ -234,7 +236,7 @@ def score(
             further columns are ignored (default: standard input).
         output: New file to write (default: standard output).
     """
-    terminal.check_streams(input, output)
+    terminal.check_output(output)
     _read_first(runs)
     total = terminal.count_lines(input, functools.partial(_read_pairs, input))
     translator = model.open(runs)
@@ -244,9 +246,21 @@ def score(
         terminal.progress_of(input, total) as bar,
     ):
         for lines in terminal.read_lines(input):
-            for text in _scores(translator, input, lines, start, bar.update):
-                bar.clear()
-                stream.write(text)
+            pairs = _read_pairs(input, lines, start)
+            try:
+                scores = translator.score(
+                    [source for source, _ in pairs],
+                    [target for _, target in pairs],
+                    workers=translator.recommended_workers,
+                    progress=bar.update,
+                )
+            except InputError as error:
+                message = _name_line(str(error), input, start)
+                raise InputError(message) from error
+            bar.clear()
+            stream.writelines(
+                f"{x.score:.4f}\t{x.perplexity:.4f}\n" for x in scores
+            )
             bar.refresh()
             start += len(lines)
 
@@ -267,31 +281,13 @@ def _read_pairs(
     return pairs
 
 
-def _scores(
-    translator: "BaseTranslator",
-    inputs: Sequence[Path] | None,
-    lines: Sequence[str],
-    start: int,
-    progress: Callable[[int], Any],
-) -> Iterator[str]:
-    """Yields the scores of lines, those before an invalid one first."""
-    try:
-        pairs = zip(*_read_pairs(inputs, lines, start), strict=True)
-        scores = translator.score(
-            *map(list, pairs),
-            workers=translator.recommended_workers,
-            progress=progress,
-        )
-    except InputError as error:
-        if len(lines) == 1:
-            line = terminal.name_line(inputs, start)
-            message = str(error).replace("at index 0", f"in {line}")
-            raise InputError(message) from error
-        for number, line in enumerate(lines, start):
-            yield from _scores(translator, inputs, [line], number, progress)
-        return
-    for result in scores:
-        yield f"{result.score:.4f}\t{result.perplexity:.4f}\n"
+def _name_line(message: str, inputs: Sequence[Path] | None, start: int) -> str:
+    """Names the line that a message numbers among those from `start` on."""
+    return re.sub(
+        r"at index (\d+)",
+        lambda match: f"in {terminal.name_line(inputs, start + int(match[1]))}",
+        message,
+    )
 
 
 def evaluate(

@@ -62,9 +62,7 @@ class LiteModel:
         for name, value in _indices(self.inputs, 1, 1).items():
             index = self.inputs[name]["index"]
             self.interpreter.resize_tensor_input(index, value.shape)
-        notice = b"INFO: Created TensorFlow Lite XNNPACK"
-        with startup.quiet_native_code(notice):
-            self.interpreter.allocate_tensors()
+        self.interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""

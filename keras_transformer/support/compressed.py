@@ -1,4 +1,4 @@
-"""Opens files of text, compressed or not: their first bytes say which."""
+"""Opens files of text, compressed if their suffix says so."""
 
 import bz2
 import contextlib
@@ -6,67 +6,46 @@ import gzip
 import io
 import lzma
 import os
-import re
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from keras_transformer.support.errors import InputError
 
-SUFFIXES = (".gz", ".bz2", ".xz", ".zst")
 
-
-class _ZstdFile(io.RawIOBase):
-    """Reads a Zstandard file, and notices where it is truncated."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._chunks, self._unread = _zstd_chunks(file), b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        while not self._unread:
-            chunk = next(self._chunks, None)
-            if chunk is None:
-                return 0
-            self._unread = memoryview(chunk)
-        count = min(len(buffer), len(self._unread))
-        buffer[:count] = self._unread[:count]
-        self._unread = self._unread[count:]
-        return count
-
-
-def _zstd_chunks(file: BinaryIO) -> Iterator[bytes]:
+def _open_zstandard(file: BinaryIO) -> BinaryIO:
     try:
         import zstandard
     except ModuleNotFoundError as error:
         raise InputError(
-            "Files of Zstandard need the package zstandard. Received: "
+            "Zstandard files need the package zstandard. Received: "
             f"{file.name}. Run `pip install zstandard`, or unpack the file."
         ) from error
+    # The reader takes a truncated file for a complete one.
     frame = zstandard.ZstdDecompressor().decompressobj()
-    while chunk := frame.unused_data or file.read(2**17):
-        if frame.eof:  # another one follows
-            frame = zstandard.ZstdDecompressor().decompressobj()
-        try:
-            yield frame.decompress(chunk)
-        except zstandard.ZstdError as error:
-            raise EOFError(str(error)) from error
+    try:
+        while chunk := frame.unused_data or file.read(2**20):
+            if frame.eof:  # there may be several frames
+                frame = zstandard.ZstdDecompressor().decompressobj()
+            frame.decompress(chunk)
+    except zstandard.ZstdError as error:
+        raise EOFError(str(error)) from error
     if not frame.eof:
         raise EOFError("it is truncated")
+    file.seek(0)
+    reader = zstandard.ZstdDecompressor().stream_reader(
+        file, read_across_frames=True
+    )
+    return io.BufferedReader(reader)
 
 
-# The first bytes of each type, with which no text in UTF-8 begins; its reader.
-_TYPES = {
-    rb"\x1f\x8b": gzip.open,
-    rb"BZh[1-9](1AY&SY|\x17rE8P\x90)": bz2.open,
-    rb"\xfd7zXZ\0": lzma.open,
-    rb"\x28\xb5\x2f\xfd": lambda file: io.BufferedReader(_ZstdFile(file)),
+_READERS = {
+    ".gz": gzip.open,
+    ".bz2": bz2.open,
+    ".xz": lzma.open,
+    ".zst": _open_zstandard,
 }
-# Exceptions of the readers; errors of a disk have a number, too.
-_DAMAGE = (EOFError, OSError, gzip.BadGzipFile, zlib.error, lzma.LZMAError)
-_ARCHIVES = (b"PK\x03\x04", b"7z\xbc\xaf", b"Rar!\x1a")
+SUFFIXES = tuple(_READERS)
 
 
 def without_suffix(path: str) -> str:
@@ -77,42 +56,21 @@ def without_suffix(path: str) -> str:
 
 @contextlib.contextmanager
 def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Yields a buffered file, decompressed if its first bytes say so.
+    """Yields a buffered file, decompressed according to its suffix.
 
     Raises:
-        InputError: If only the name is that of a compressed file; if it is an
-            archive, truncated or damaged.
+        InputError: If a compressed file is truncated or damaged.
     """
-    start = file.peek(10)[:10]
-    read = next((y for x, y in _TYPES.items() if re.match(x, start)), None)
+    read = _READERS.get(os.path.splitext(path)[1])
     if read is None:
-        _check_no_archive(file, path)
-        if without_suffix(str(path)) != str(path):
-            raise _damaged(path, "it is not compressed")
         yield file
         return
     try:
-        text = read(file)
-        _check_no_archive(text, path)
-        yield text
-    except _DAMAGE as error:
-        # Others may raise errors of a derived class.
-        if type(error) not in _DAMAGE or getattr(error, "errno", None):
+        yield read(file)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError) as error:
+        if getattr(error, "errno", None):  # the system's, not the reader's
             raise
-        raise _damaged(path, error) from error
-
-
-def _check_no_archive(text: Any, path: str | os.PathLike) -> None:
-    start = text.peek(512)
-    if start.startswith(_ARCHIVES) or start[257:262] == b"ustar":  # of tar
         raise InputError(
-            f"A file of text must not be an archive. Received: {path}. Unpack "
-            "it, and name the files that it contains."
-        )
-
-
-def _damaged(path: str | os.PathLike, problem: Any) -> InputError:
-    return InputError(
-        "A compressed file must be complete and of the type that its name "
-        f"says. Received: {path} ({problem})"
-    )
+            "A compressed file must be complete and of the type that its name "
+            f"says. Received: {path} ({error})"
+        ) from error

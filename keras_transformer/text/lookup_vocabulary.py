@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import parse_json
 from keras_transformer.text.normalization import replace_invalid
 from keras_transformer.text.tags import LANGUAGE, language_token
 from keras_transformer.text.vocabulary import Vocabulary, load_processor
@@ -45,7 +44,7 @@ def check_ids(table: Mapping[str, Any], name: str | os.PathLike) -> None:
 
 
 def _read_optional(path: Path, default: dict[str, Any]) -> dict[str, Any]:
-    return dict(parse_json(path.read_bytes())) if path.exists() else default
+    return dict(json.loads(path.read_bytes())) if path.exists() else default
 
 
 class LookupVocabulary(Vocabulary):
@@ -116,7 +115,7 @@ class LookupVocabulary(Vocabulary):
         Without `special_tokens_map.json` the special tokens are the default.
         """
         try:
-            table = dict(parse_json((folder / "vocab.json").read_bytes()))
+            table = dict(json.loads((folder / "vocab.json").read_bytes()))
             target_table = _read_optional(folder / "target_vocab.json", table)
             special = _read_optional(folder / "special_tokens_map.json", {})
             special = SpecialTokens(**special)

@@ -6,10 +6,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.support.startup import (
-    check_keras_3,
-    explain_missing_packages,
-)
+from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import INVISIBLE, SPACES
 from keras_transformer.text.tags import LANGUAGE
 from keras_transformer.text.vocabulary import load_processor
@@ -35,7 +32,6 @@ def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:
     The name is a digest, so that only equal models share a resource. Texts
     become ids, or pieces if `out_type` is `tf.string`.
     """
-    check_keras_3()  # tensorflow-text imports `tf.keras`
     with explain_missing_packages():
         import tensorflow_text
         from tensorflow_text.python.ops import sentencepiece_tokenizer

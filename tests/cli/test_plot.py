@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from commands import check_refused
 from PIL import Image
 
 from keras_transformer import plotting
@@ -12,15 +11,11 @@ from keras_transformer.inference.translator import TranslationAttention
 
 
 def test_trace(run_cli, trained, tmp_path):
-    command = ("plot", "trace", trained.run, "the cat", "--extra-length", 1)
-    code, out, _ = run_cli(*command, "--beam-size", 2, "--tokens", 3)
-    assert code == 0
-    assert out.startswith("Source: the cat\n\nThe encoder reads: ▁")
-    assert "\nBeam search with 2 hypotheses, alpha 0.6\n" in out
-    row = out.partition("Step 1: the live hypotheses\n")[2].splitlines()[1]
-    assert len(row.split()) == 3 + 2 * 3
     page = tmp_path / "a.html"
-    assert run_cli(*command, "--output", page).out == f"Wrote {page}\n"
+    command = ("plot", "trace", trained.run, "the cat", "--extra-length", 1)
+    flags = ("--beam-size", 2, "--tokens", 3, "--output", page)
+    code, out, _ = run_cli(*command, *flags)
+    assert (code, out) == (0, f"Wrote {page}\n")
     assert page.read_text("utf-8").startswith("<!doctype html>")
 
 
@@ -97,8 +92,3 @@ def test_curve_plots_the_log(run_cli, trained, tmp_path):
     code, out, _ = run_cli("plot", "curve", trained.run, "--output", picture)
     assert (code, out) == (0, f"Wrote {picture} with 2 epochs\n")
     assert "validation" in picture.read_text("utf-8")
-
-
-def test_the_text_must_be_utf8(run_cli):
-    result = run_cli("plot", "attention", "run", "\udcff", "--output", "a.png")
-    check_refused(result, "valid UTF-8", r"'\udcff'")

@@ -34,9 +34,6 @@ class Chunks(io.RawIOBase):
         self._on_read()
         return self._chunks.pop(0)
 
-    def peek(self, size):
-        return self._chunks[0]
-
     def readable(self):
         return True
 

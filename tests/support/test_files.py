@@ -102,16 +102,6 @@ def test_a_folder_that_does_not_exist(tmp_path):
             partial.write_text("new")
 
 
-@pytest.mark.parametrize("name", ["x" * 251, "ä" * 125 + "x"])
-def test_long_names(tmp_path, name):
-    path = tmp_path / f"{name}.txt"
-    check_output(path, [".txt"])
-    with atomic_write(path) as partial:
-        partial.write_text("new", "utf-8")
-        assert partial.suffix == ".txt"
-    assert os.listdir(tmp_path) == [path.name]
-
-
 def names_in(folder):
     return {file.name for file in folder.rglob("*")}
 
@@ -157,8 +147,7 @@ def test_what_a_killed_process_has_left_of_a_folder(tmp_path, parent):
     with atomic_folder(tmp_path / "a") as partial:
         (partial / "e").touch()
         # Whatever the other one is called until it is complete.
-        message = f"Another process is writing to {tmp_path / 'a'}. Wait"
-        with pytest.raises(InputError, match=message):
+        with pytest.raises(InputError, match=f"{tmp_path / 'a'}"):
             with atomic_folder(tmp_path / "a"):
                 pass
         assert names_in(left) == {".lock", "a", "e"}
@@ -181,7 +170,7 @@ def test_two_processes_write_a_folder(tmp_path):
         (partial / "b").touch()
     thread.join(60)
     assert seen == [None]
-    with pytest.raises(InputError, match="contains other files. Nothing"):
+    with pytest.raises(InputError, match="contains other files"):
         with atomic_folder(path):
             pass
     assert names_in(tmp_path) == {"a", "b"}
@@ -219,24 +208,16 @@ def test_json_appears_last_in_a_folder(tmp_path, monkeypatch):
     assert moved[-1] == "config.json" and len(moved) == 3
 
 
-def test_names_that_cannot_be_written_are_refused_at_once(tmp_path, path):
-    (tmp_path / "a.txt").mkdir()
-    with pytest.raises(InputError, match="of a folder. Received: .*a.txt"):
-        check_output(tmp_path / "a.txt", [".txt"])
-    for check in (check_new, lambda path: check_output(path, [".txt"])):
-        with pytest.raises(InputError, match="at most 255 bytes. Received: "):
-            check(tmp_path / f"{'x' * 252}.txt")
-    (tmp_path / "link").symlink_to("nowhere")
-    for existing in (path, tmp_path, tmp_path / "link"):
-        with pytest.raises(InputError, match=f"{existing} already exists"):
-            check_new(existing)
+def test_new_outputs(tmp_path, path):
     check_new(tmp_path / "new" / "1")
-
-
-def test_a_link_to_nothing_is_no_output(tmp_path):
-    (tmp_path / "link").symlink_to("nowhere")
-    with pytest.raises(InputError, match="link already is a link to nothing"):
-        check_free(tmp_path / "link")
+    for existing in (path, tmp_path):
+        with pytest.raises(InputError, match=f"{existing}"):
+            check_new(existing)
+    check_output(path, [".txt"])
+    with pytest.raises(InputError, match="file.txt"):
+        check_output(path, [".html"])
+    with pytest.raises(InputError, match="a.txt"):
+        check_output(tmp_path / "new" / "a.txt", [".txt"])
 
 
 def test_free_outputs(tmp_path):
@@ -247,8 +228,6 @@ def test_free_outputs(tmp_path):
         check_free(tmp_path)
     with pytest.raises(InputError, match="file already is a file"):
         check_free(tmp_path / "file")
-    with pytest.raises(InputError, match="is a file"):
-        check_free(tmp_path / "file" / "run")
 
 
 @pytest.mark.parametrize("mine", ["tokenizer.model", "checkpoints/a", "a"])
@@ -257,13 +236,6 @@ def test_outputs_that_are_not_free(tmp_path, mine):
     (tmp_path / mine).touch()
     with pytest.raises(InputError, match="contains other files"):
         check_free(tmp_path)
-
-
-def test_a_read_only_folder(tmp_path, monkeypatch):
-    # Root may write anywhere.
-    monkeypatch.setattr("os.access", lambda path, mode: path != tmp_path)
-    with pytest.raises(InputError, match=f"{tmp_path} is read-only"):
-        check_free(tmp_path / "a" / "run")
 
 
 def test_reserving_disk_space_leaves_no_file(tmp_path):

@@ -118,13 +118,6 @@ def test_first_use_in_the_graph_of_a_function(tokenizer):
     assert len(tokenizer.tokenize(tf.constant(["man"]))[0]) > 0
 
 
-def test_keras_2_is_refused(tokenizer, monkeypatch):
-    """Before tensorflow-text imports it, which leaves modules half-imported."""
-    monkeypatch.setenv("TF_USE_LEGACY_KERAS", "1")
-    with pytest.raises(InputError, match="need Keras 3. Received: TF_USE_LEG"):
-        Tokenizer(tokenizer.model).tokenize(tf.constant(["a"]))
-
-
 def test_save_and_load(tmp_path, tokenizer):
     path = tmp_path / "tokenizer.model"
     path.write_bytes(b"old")
