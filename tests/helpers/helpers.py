@@ -8,8 +8,23 @@ import numpy as np
 from keras import ops
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-# Relative to values of about 1. bfloat16 keeps 8 bits, float16 keeps 11.
-TOLERANCE = {"float32": 1e-5, "mixed_bfloat16": 0.06, "mixed_float16": 0.01}
+# The largest relative error of a rounded number.
+ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+
+def tolerance(policy, operations):
+    """Returns four times the error that so many operations may add up to.
+
+    Args:
+        policy: Name of a dtype or of a mixed policy.
+        operations: Number of roundings, one after another, of values of about
+            1. float32 has the roundings within sums and functions too, at
+            least 40 of them.
+    """
+    dtype = policy.removeprefix("mixed_")
+    if dtype == "float32":
+        operations = max(operations, 40)
+    return 4 * operations * ROUNDING[dtype]
 
 
 def to_numpy(x):
