@@ -49,7 +49,7 @@ RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
 export KERAS_BACKEND := tensorflow
 
 .PHONY: help install demo test test-all test-jax test-torch test-converters matrix \
-	serving-check bench figures lint format notebook docs package release clean
+	serving-check bench lint format notebook docs package release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -106,9 +106,6 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 	$(PY) benchmarks/decoding.py
 	$(PY) benchmarks/restricted_attention.py
 	$(PY) benchmarks/table1.py
-
-figures: ## List figures older than the last change of what they measure
-	$(PYTHON) docs/figures.py
 
 lint: .venv/.test ## Check style and format
 	$(PY) -m ruff check .
