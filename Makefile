@@ -107,9 +107,10 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 	$(PY) benchmarks/restricted_attention.py
 	$(PY) benchmarks/table1.py
 
-lint: .venv/.test ## Check style and format
+lint: .venv/.test ## Check style, format and lines per room
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tests/helpers/rooms.py
 
 format: .venv/.test ## Fix style and format
 	$(PY) -m ruff check --fix .
