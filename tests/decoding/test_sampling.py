@@ -150,15 +150,6 @@ def test_frequencies_are_those_of_the_filtered_distribution(
         assert chi_square < CHI_SQUARE, (found, expected)
 
 
-def test_settings_of_these_tests_filter():
-    table = random_table(0)
-    sizes = [
-        len(distribution(table, LONGEST, *settings))
-        for settings in ((1.0, 0, 1.0), (1.0, 2, 1.0), (1.0, 2, 0.55))
-    ]
-    assert sizes[0] == 15 and sizes[0] > sizes[1] > sizes[2] >= 1
-
-
 @pytest.mark.parametrize(
     "settings",
     [dict(top_k=1), dict(top_p=1e-6), dict(temperature=1e-3)],

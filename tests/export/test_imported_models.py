@@ -4,7 +4,6 @@ For CTranslate2 that is in test_to_ctranslate2.py. The vocabulary has a table, a
 start token of its own and a language token that sources begin with.
 """
 
-import fuzz
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -13,7 +12,6 @@ from random_models import imported_translator as imported
 import keras_transformer as kt
 from keras_transformer import convert
 from keras_transformer.export.saved_model.exported_signatures import (
-    SIGNATURES,
     Signatures,
 )
 from keras_transformer.inference.saved_model import (
@@ -131,17 +129,3 @@ def test_huggingface(tokenizer, tmp_path):
     )
     texts = TEXTS[:3]  # a folder there takes longer ones
     assert back(texts) == ours(texts)
-
-
-@pytest.fixture(scope="module")
-def loaded(tokenizer, tmp_path_factory):
-    """All signatures of a model whose vocabulary has a table."""
-    translator = imported(tokenizer, 3, beam_size=4)
-    path = tmp_path_factory.mktemp("imported") / "1"
-    return tf.saved_model.load(kt.export.save(translator, path))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_an_imported_model_answers_any_text(loaded, name):
-    fuzz.check_any_text(loaded, name, 20, 400, L=1, H=2)
