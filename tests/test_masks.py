@@ -63,7 +63,7 @@ def test_causal_mask_in_a_functional_model_of_unknown_length(tmp_path):
 
 @pytest.mark.parametrize("length", (None, np.zeros(3), np.zeros((1, 2, 3, 4))))
 def test_causal_mask_explains_what_it_takes(length):
-    with pytest.raises(ValueError, match=r"pass the tensor: causal_mask\(x\)"):
+    with pytest.raises(ValueError, match="causal_mask"):
         causal_mask(length)
 
 

@@ -45,7 +45,7 @@ def test_summary_counts_the_parameters_and_has_shapes(capsys):
 
 def test_source_longer_than_the_learned_positions_is_refused():
     model = small(positional_encoding="learned")
-    with pytest.raises(ValueError, match="longer than max_length=9"):
+    with pytest.raises(ValueError, match="max_length=9"):
         model({"source": np.ones((1, 10), "int32"), "target": TARGET[:1]})
 
 
@@ -345,12 +345,12 @@ def test_exported_by_keras(tmp_path):
 
 @pytest.mark.parametrize("inputs", (list(BOTH.values()), {"inputs": SOURCE}))
 def test_inputs_are_a_dict(inputs):
-    with pytest.raises(ValueError, match='a dict: {"source": ids .*"target"'):
+    with pytest.raises(ValueError, match="a dict"):
         small()(inputs)
 
 
 def test_inputs_are_one_argument():
-    with pytest.raises(ValueError, match='a dict: {"source": ids'):
+    with pytest.raises(ValueError, match="a dict"):
         small()(BOTH["source"], BOTH["target"])
 
 
@@ -381,7 +381,7 @@ def test_what_is_frozen_in_a_model_within_another():
     copy = kt.Transformer.from_config(config)
     frozen = [w.path for w in copy.weights if not w.trainable]
     assert len(frozen) == 12 and all("encoder/layer_1/" in x for x in frozen)
-    with pytest.raises(ValueError, match="encoder/layer_1, .*ved: 'layer_1'"):
+    with pytest.raises(ValueError, match="'layer_1'"):
         kt.Transformer(copy.config, frozen=["layer_1"])
 
 

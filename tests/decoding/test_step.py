@@ -329,8 +329,7 @@ def with_another(part):
     "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
 )
 def test_what_steps_would_leave_out_is_refused(part):
-    message = f"Override a sub-layer.*another `call` of {part.__name__}"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=part.__name__):
         StepDecoder(with_another(part), 3, 1)
 
 

@@ -135,26 +135,26 @@ def test_masks_are_broadcast(shape):
 
 
 @pytest.mark.parametrize(
-    ("mask", "message"),
+    ("mask", "received"),
     (
-        (np.ones((2, 4), bool), r"\[3, 4\] or \[2, 3, 4\].*shape \[2, 4\]"),
-        (np.ones((2, 3, 5), bool), r"Received: shape \[2, 3, 5\]"),
-        (np.ones((2, 2, 3, 4), bool), r"Received: shape \[2, 2, 3, 4\]"),
-        (np.ones(4, bool), r"kt.masks.padding_mask\(ids, pad_id\)"),
+        (np.ones((2, 4), bool), r"\[2, 4\]"),
+        (np.ones((2, 3, 5), bool), r"\[2, 3, 5\]"),
+        (np.ones((2, 2, 3, 4), bool), r"\[2, 2, 3, 4\]"),
+        (np.ones(4, bool), r"\[4\]"),
         # An additive mask, which would mean the opposite.
-        (np.zeros((3, 4), "float32"), "must be boolean.*dtype float32"),
+        (np.zeros((3, 4), "float32"), "float32"),
     ),
 )
-def test_attention_mask_of_another_shape_or_dtype_is_refused(mask, message):
+def test_attention_mask_of_another_shape_or_dtype_is_refused(mask, received):
     attention = MultiHeadAttention(2)
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=received):
         attention(normal(2, 3, 8), normal(2, 4, 8), mask)
 
 
 def test_memory_mask_of_another_shape_is_refused():
     attention = MultiHeadAttention(2)
     query, memory = normal(2, 3, 8), normal(2, 4, 8)
-    with pytest.raises(ValueError, match=r"memory_mask must .* \[2, 4\]"):
+    with pytest.raises(ValueError, match="memory_mask"):
         attention(query, memory, memory_mask=np.ones((2, 3), bool))
 
 

@@ -210,8 +210,8 @@ def test_methods_of_attention_without_positions_are_refused():
             return super().call(query, memory)
 
     for attention, message in (
-        (OldAttention, r"`positions`.*project_memory\(self, memory\), .*Old"),
-        (OtherCall, "not only `call`.*OtherCall"),
+        (OldAttention, "OldAttention"),
+        (OtherCall, "OtherCall"),
     ):
         with pytest.raises(ValueError, match=message):
             kt.layers.Encoder(1, **BLOCK, attention_class=attention)
@@ -267,7 +267,7 @@ def test_class_that_is_not_registered_is_found_among_custom_objects():
 
 @pytest.mark.parametrize("wrong", (None, kt.layers.Residual(), dict))
 def test_something_else_than_a_layer_class_is_refused(wrong):
-    with pytest.raises(ValueError, match="residual_class must be a subclass"):
+    with pytest.raises(ValueError, match="residual_class"):
         kt.layers.EncoderLayer(**BLOCK, residual_class=wrong)
 
 

@@ -309,11 +309,10 @@ def test_scores_of_a_new_layer_and_in_a_functional_model(name):
     ),
 )
 def test_methods_that_need_a_built_layer_say_so(layer, method):
-    message = rf"{type(layer).__name__}.{method} neither builds.*Received: a "
-    with pytest.raises(ValueError, match=message + "layer without weights"):
+    with pytest.raises(ValueError, match="layer without weights"):
         getattr(layer, method)(X)
     layer(*[X] * (1 + method.startswith("project")))
-    with pytest.raises(ValueError, match=message + "symbolic tensor"):
+    with pytest.raises(ValueError, match="symbolic tensor"):
         getattr(layer, method)(keras.Input((T, D)))
 
 

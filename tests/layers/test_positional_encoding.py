@@ -51,7 +51,7 @@ def test_learned_vectors_are_one_trainable_table():
 def test_input_longer_than_the_learned_table_is_refused():
     encoding = LearnedPositionalEncoding(max_length=5)
     encoding(normal(2, 5, 8))
-    with pytest.raises(ValueError, match="longer than max_length=5"):
+    with pytest.raises(ValueError, match="max_length=5"):
         encoding(normal(2, 6, 8))
 
 
@@ -85,7 +85,7 @@ def test_tensorflow_refuses_positions_beyond_the_table_in_a_graph():
 )
 def test_widths_that_another_layout_does_not_have(options, d_model):
     encoding = SinusoidalPositionalEncoding(**options)
-    with pytest.raises(ValueError, match=f"even d_model.*d_model={d_model}"):
+    with pytest.raises(ValueError, match=f"d_model={d_model}"):
         encoding.build((None, None, d_model))
 
 
@@ -94,5 +94,5 @@ def test_widths_that_another_layout_does_not_have(options, d_model):
 )
 def test_invalid_arguments_are_refused(options):
     (name,) = options
-    with pytest.raises(ValueError, match=f"Received: {name}="):
+    with pytest.raises(ValueError, match=f"{name}="):
         SinusoidalPositionalEncoding(**options)

@@ -251,21 +251,21 @@ def test_no_tensor_has_all_pairs():
 
 @pytest.mark.parametrize("window", (0, 2.5, None))
 def test_window_must_be_a_positive_integer(window):
-    with pytest.raises(ValueError, match="window must be a positive integer"):
+    with pytest.raises(ValueError, match=f"window={window}"):
         RestrictedSelfAttention(2, window)
     if window is not None:
-        with pytest.raises(ValueError, match="attention_window must be"):
+        with pytest.raises(ValueError, match=f"attention_window={window}"):
             EncoderLayer(2, 12, attention_window=window)
 
 
 def test_another_length_of_the_memory_is_refused():
-    with pytest.raises(ValueError, match=r"one length.*lengths \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"\(3, 4\)"):
         RestrictedSelfAttention(2, 3)(normal(2, 3, D), normal(2, 4, D))
 
 
 def test_masks_are_checked():
     attention, x = RestrictedSelfAttention(2, 3), normal(2, 4, D)
-    with pytest.raises(ValueError, match="attention_mask must be boolean"):
+    with pytest.raises(ValueError, match="attention_mask"):
         attention(x, x, np.ones((2, 4), bool))
 
 
@@ -274,7 +274,7 @@ class OtherAttention(MultiHeadAttention):
 
 
 def test_window_and_another_attention_are_refused():
-    with pytest.raises(ValueError, match="restricts MultiHeadAttention itself"):
+    with pytest.raises(ValueError, match="MultiHeadAttention"):
         Encoder(1, 2, 12, attention_window=3, attention_class=OtherAttention)
 
 
@@ -282,5 +282,5 @@ def test_window_and_another_attention_are_refused():
 def test_a_subclass_with_other_scores_is_refused(method):
     """`call` would not use them without `return_attention_scores`."""
     cls = type("Other", (RestrictedSelfAttention,), {method: None})
-    with pytest.raises(ValueError, match=f"Received: Other.{method}"):
+    with pytest.raises(ValueError, match=f"Other.{method}"):
         cls(num_heads=2, window=4)
