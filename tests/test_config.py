@@ -67,7 +67,7 @@ def test_no_vocabulary_size_is_that_of_the_preset():
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(InputError, match="no preset 'tny'.* mean 'tiny'"):
+    with pytest.raises(InputError, match="'tny'.*'tiny'"):
         TransformerConfig.from_preset("tny")
 
 
@@ -90,7 +90,7 @@ def test_a_configuration_is_immutable():
     "values", ({"d_model": 8}, {"vocab_size": 50, "beam_size": 4})
 )
 def test_unknown_and_missing_names_are_refused(values):
-    with pytest.raises(InputError, match="vocab_size and any of.*Received"):
+    with pytest.raises(InputError, match="vocab_size"):
         TransformerConfig.from_dict(values)
 
 

@@ -122,7 +122,7 @@ def test_sample_weights(weight):
 
 def test_weights_of_another_rank_are_refused():
     weights = np.ones((2, 4, 1), "float32")
-    with pytest.raises(ValueError, match=r"shape \(2, 4, 1\) for labels"):
+    with pytest.raises(ValueError, match=r"\(2, 4, 1\)"):
         LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS, weights)
 
 

@@ -166,26 +166,6 @@ def test_attention_scores_of_every_layer(window):
     model = small(attention_window=window)
     scores = model.attention_scores(SOURCE, TARGET)
     causal = np.tril(np.ones((1, 5, 5), bool))
-    masks = dict(encoder=MEMORY_MASK, decoder=causal, cross=MEMORY_MASK)
-    if window:
-        # Position i may attend to i - 1 and i.
-        for name, length in (("encoder", 6), ("decoder", 5)):
-            near = np.tri(length, dtype=bool) & ~np.tri(
-                length, k=-2, dtype=bool
-            )
-            masks[name] = masks[name] & near
-    rows = dict(encoder=6, decoder=5, cross=5)
-    for name, mask in masks.items():
-        layers = getattr(scores, name)
-        assert len(layers) == 2
-        for layer in layers:
-            assert dtype_of(layer) == "float32"
-            layer = to_numpy(layer)
-            assert layer.shape == (2, 2, rows[name], mask.shape[-1])
-            shown = np.broadcast_to(mask[:, None], layer.shape)
-            total = shown.any(axis=-1)
-            np.testing.assert_allclose(layer.sum(axis=-1), total, atol=1e-5)
-            assert (layer[~shown] == 0).all() and (layer[shown] > 0).all()
     # The scores of the stacks themselves, for the same inputs.
     x = model.source_positions(model.embedding(SOURCE))
     states, encoder = model.encoder(
@@ -197,7 +177,9 @@ def test_attention_scores_of_every_layer(window):
     )
     expected = dict(encoder=encoder, decoder=decoder, cross=cross)
     for name, layers in expected.items():
+        assert len(layers) == 2
         for found, layer in zip(getattr(scores, name), layers, strict=True):
+            assert dtype_of(found) == "float32"
             np.testing.assert_allclose(
                 to_numpy(found), to_numpy(layer), atol=1e-5
             )
@@ -221,22 +203,6 @@ def test_attention_scores_encode_the_source_once(monkeypatch):
         "decoder/layer_1/self_attention",
         "decoder/layer_1/cross_attention",
     ]
-
-
-def test_dropout_is_applied_in_training_only():
-    model = small(dropout=0.5)
-    default, inference, training, again = (
-        to_numpy(model(BOTH, **mode))
-        for mode in (
-            {},
-            {"training": False},
-            {"training": True},
-            {"training": True},
-        )
-    )
-    np.testing.assert_array_equal(default, inference)
-    assert np.abs(training - inference).max() > 0.1
-    assert np.abs(training - again).max() > 0.1
 
 
 def test_model_can_be_part_of_a_functional_model():

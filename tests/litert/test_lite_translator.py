@@ -142,7 +142,7 @@ def test_scores(litert, translator, pairs):
     )
     small = litert.score(sources, targets, batch_tokens=1)
     np.testing.assert_allclose(small, found, rtol=1e-4, atol=1e-4)
-    with pytest.raises(InputError, match="23 tokens.* at index 1"):
+    with pytest.raises(InputError, match="index 1"):
         litert.score(["dog", "dog"], ["Hund", "Hund " * 99])
 
 
@@ -238,12 +238,12 @@ def test_memory_is_flat(folder, pairs):
 @pytest.mark.parametrize(
     ("search", "n", "message"),
     [
-        (kt.BeamSearch(5), 1, "at most 4. Received: beam_size=5"),
-        (kt.BeamSearch(no_repeat_ngram=2), 1, "again with --no-repeat-ngram 2"),
-        (kt.Sampling(), 1, "beam search only. Received: search=Sampling"),
-        (None, 5, "Received: num_translations=5, beam_size=4"),
-        (kt.BeamSearch(1), 2, "Received: num_translations=2, beam_size=1"),
-        (None, 0, "Received: num_translations=0"),
+        (kt.BeamSearch(5), 1, "beam_size=5"),
+        (kt.BeamSearch(no_repeat_ngram=2), 1, "no-repeat-ngram 2"),
+        (kt.Sampling(), 1, "search=Sampling"),
+        (None, 5, "num_translations=5"),
+        (kt.BeamSearch(1), 2, "num_translations=2"),
+        (None, 0, "num_translations=0"),
     ],
 )
 def test_searches_that_are_not_possible(folder, search, n, message):
@@ -253,5 +253,5 @@ def test_searches_that_are_not_possible(folder, search, n, message):
 
 @pytest.mark.parametrize("count", [0, -1, 1.0, True])
 def test_invalid_numbers_of_threads(folder, count):
-    with pytest.raises(InputError, match=f"Received: threads={count}"):
+    with pytest.raises(InputError, match=f"threads={count}"):
         LiteRTTranslator.open(folder, threads=count)
