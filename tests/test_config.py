@@ -119,7 +119,7 @@ def test_unknown_and_missing_names_are_refused(values):
         dict(eos_id=0),
         dict(eos_id=50),
         dict(source_vocab_size=60),
-        dict(source_vocab_size=3, tied_embeddings="none"),
+        dict(eos_id=3, source_vocab_size=3, tied_embeddings="none"),
         dict(decoder_heads=3),
         dict(position_offset=1, positional_encoding="learned"),
         dict(position_layout="halves", d_model=7, num_heads=7),
