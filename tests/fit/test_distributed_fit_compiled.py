@@ -9,6 +9,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers import tolerance
 from replicas import compiled_model, eager_model, global_batches
 
 import keras_transformer as kt
@@ -95,18 +96,16 @@ def test_compiled_by_xla_the_steps_are_those_of_the_graph(
 @pytest.mark.slow
 @pytest.mark.parametrize("strategy", ("single", "mirrored"))
 @pytest.mark.parametrize(
-    ("dtype", "of_logs", "of_weights"),
-    [("mixed_bfloat16", 3e-3, 2e-3), ("mixed_float16", 3e-4, 5e-5)],
+    # Adam moves weights by 0.02 in three steps.
+    ("dtype", "of_weights"),
+    [("mixed_bfloat16", 2e-3), ("mixed_float16", 2.5e-4)],
 )
-def test_compiled_by_xla_in_mixed_precision(
-    strategy, dtype, of_logs, of_weights
-):
+def test_compiled_by_xla_in_mixed_precision(strategy, dtype, of_weights):
     """XLA rounds other intermediate values than the graph."""
     options = dict(dtype=dtype, clip_norm=0.5)
     found = train(strategy, jit_compile=True, **options)
     logs, weights = differences(found, graph(**options))
-    print("MEASURED", dtype, logs, weights)
-    assert logs < of_logs
+    assert logs < tolerance(dtype, 4)
     assert weights < of_weights
 
 
