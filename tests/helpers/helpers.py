@@ -8,18 +8,17 @@ import numpy as np
 from keras import ops
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-# The largest relative error of a rounded number.
+# The largest relative error of one rounding.
 ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
 
 def tolerance(policy, operations):
-    """Returns four times the error that so many operations may add up to.
+    """Returns the limit of an error: four times the sum of the roundings.
 
     Args:
         policy: Name of a dtype or of a mixed policy.
-        operations: Number of roundings, one after another, of values of about
-            1. float32 has the roundings within sums and functions too, at
-            least 40 of them.
+        operations: Number of successive roundings of values of about 1. It is
+            at least 40 in float32, where sums and functions are rounded too.
     """
     dtype = policy.removeprefix("mixed_")
     if dtype == "float32":
