@@ -49,7 +49,7 @@ RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
 export KERAS_BACKEND := tensorflow
 
 .PHONY: help install demo test test-all test-jax test-torch test-converters matrix \
-	serving-check bench figures lint format notebook docs package release clean
+	serving-check bench lint format notebook docs package release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -107,12 +107,10 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 	$(PY) benchmarks/restricted_attention.py
 	$(PY) benchmarks/table1.py
 
-figures: ## List figures older than the last change of what they measure
-	$(PYTHON) docs/figures.py
-
-lint: .venv/.test ## Check style and format
+lint: .venv/.test ## Check style, format and lines per room
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
+	$(PY) tests/helpers/rooms.py
 
 format: .venv/.test ## Fix style and format
 	$(PY) -m ruff check --fix .

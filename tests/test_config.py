@@ -67,7 +67,7 @@ def test_no_vocabulary_size_is_that_of_the_preset():
 
 
 def test_an_unknown_preset_is_refused():
-    with pytest.raises(InputError, match="no preset 'tny'.* mean 'tiny'"):
+    with pytest.raises(InputError, match="'tny'.*'tiny'"):
         TransformerConfig.from_preset("tny")
 
 
@@ -90,70 +90,48 @@ def test_a_configuration_is_immutable():
     "values", ({"d_model": 8}, {"vocab_size": 50, "beam_size": 4})
 )
 def test_unknown_and_missing_names_are_refused(values):
-    with pytest.raises(InputError, match="vocab_size and any of.*Received"):
+    with pytest.raises(InputError, match="vocab_size"):
         TransformerConfig.from_dict(values)
 
 
 @pytest.mark.parametrize(
-    ("values", "message"),
-    (
-        (dict(vocab_size=0), "a positive integer. .*vocab_size=0"),
-        (dict(vocab_size="50"), "a positive integer. .*vocab_size='50'"),
-        (dict(num_layers=0), "a positive integer. .*num_layers=0"),
-        (dict(d_model=-8), "a positive integer. .*d_model=-8"),
-        (dict(d_ff=2.5), "a positive integer. .*d_ff=2.5"),
-        (dict(num_heads=0), "a positive integer. .*num_heads=0"),
-        (dict(num_heads=True), "a positive integer. .*num_heads=True"),
-        (dict(max_length=0), "a positive integer. .*max_length=0"),
-        (dict(d_k=0), "a positive integer or None. .*d_k=0"),
-        (dict(attention_window=0), "integer or None. .*attention_window=0"),
-        (dict(d_v=-1), "a positive integer or None. .*d_v=-1"),
-        (dict(num_heads=7), "divisible.*d_model=512, num_heads=7"),
-        (dict(num_heads=7, d_k=5), "divisible.*d_model=512, num_heads=7"),
-        (dict(dropout=1.0), r"in \[0, 1\). .*dropout=1.0"),
-        (dict(dropout=-0.1), r"in \[0, 1\). .*dropout=-0.1"),
-        (dict(dropout="0"), r"in \[0, 1\). .*dropout='0'"),
-        (
-            dict(positional_encoding="rotary"),
-            "one of sinusoidal, learned. .*'rotary'",
-        ),
-        (dict(eos_id=0), r"must differ.*\(0, 2, 0\)"),
-        (dict(eos_id=50), r"less than .*\(0, 2, 50\) with 50 tokens"),
-        (
-            dict(tied_embeddings="none", source_vocab_size=3),
-            r"\(0, 2, 3\) with 3 tokens",
-        ),
-        (dict(source_vocab_size=60), "needs tied_embeddings .*'all'.*=60"),
-        (dict(decoder_heads=3), "divisible by decoder_heads.*decoder_heads=3"),
-        (
-            dict(positional_encoding="learned", position_offset=1),
-            "of sinusoidal positions",
-        ),
-        (
-            dict(d_model=7, num_heads=7, position_layout="halves"),
-            "even d_model",
-        ),
-        (dict(activation="tanh"), "one of relu, swish, gelu"),
-        (dict(norm_first=1), "True or False. .*norm_first=1"),
-        (dict(embedding_scale=0), "embedding_scale=0"),
-        (
-            dict(max_length=10**12),
-            "max_length must be at most 1,048,576. Received: 1000",
-        ),
-        (
-            dict(num_layers=1025),
-            "num_layers must be at most 1,024.",
-        ),
-        (
-            dict(decoder_layers=10**9),
-            "decoder_layers must be at most",
-        ),
-        (dict(embedding_scale=10**400), "finite number or None"),
-        (dict(pad_id=-1), "a non-negative integer. .*pad_id=-1"),
-    ),
+    "values",
+    [
+        dict(vocab_size=0),
+        dict(vocab_size="50"),
+        dict(num_layers=0),
+        dict(num_layers=1025),
+        dict(d_model=-8),
+        dict(d_ff=2.5),
+        dict(num_heads=0),
+        dict(num_heads=True),
+        dict(num_heads=7),
+        dict(d_k=5, num_heads=7),
+        dict(max_length=0),
+        dict(d_k=0),
+        dict(d_v=-1),
+        dict(attention_window=0),
+        dict(dropout=1.0),
+        dict(dropout=-0.1),
+        dict(dropout="0"),
+        dict(positional_encoding="rotary"),
+        dict(pad_id=-1),
+        dict(eos_id=0),
+        dict(eos_id=50),
+        dict(source_vocab_size=60),
+        dict(eos_id=3, source_vocab_size=3, tied_embeddings="none"),
+        dict(decoder_heads=3),
+        dict(position_offset=1, positional_encoding="learned"),
+        dict(position_layout="halves", d_model=7, num_heads=7),
+        dict(activation="tanh"),
+        dict(norm_first=1),
+        dict(embedding_scale=0),
+    ],
+    ids=repr,
 )
-def test_invalid_values_are_refused(values, message):
-    with pytest.raises(InputError, match=message):
+def test_invalid_values_are_named(values):
+    name = next(iter(values))
+    with pytest.raises(InputError, match=name):
         TransformerConfig(**{"vocab_size": 50, **values})
 
 

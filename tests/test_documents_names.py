@@ -27,7 +27,6 @@ import keras_transformer as kt
 from keras_transformer.beam import __main__ as beam_program
 from keras_transformer.cli import main
 from keras_transformer.presets import PRESETS
-from keras_transformer.train.fitting.training_log import COLUMNS
 
 # What a command of a document needs beside the flags that it shows.
 ARGUMENTS = {
@@ -216,17 +215,11 @@ def test_files_exist(name):
         assert any(ROOT.glob(path)), path
 
 
-def test_tables_name_what_is_written():
-    training, guide = read("docs/training.md"), read("docs/guide.md")
-    for column in COLUMNS:
-        assert re.search(rf"^\|.*`{column}`", training, re.M), column
-    for file in ("config.json", "state.npz", "log.csv", "results.json"):
-        assert f"| `{file}` |" in guide
-
-
-def test_no_placeholder_is_left():
-    for path in (*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")):
-        assert "@@" not in path.read_text("utf-8"), path
+def test_tests_of_the_statements_of_the_paper_exist():
+    names = re.findall(r"`([\w./-]+\.py)::(\w+)`", read("docs/paper.md"))
+    assert names
+    for path, test in names:
+        assert f"\ndef {test}(" in read(path), (path, test)
 
 
 def test_the_distribution_has_its_own_name():

@@ -97,7 +97,7 @@ def test_the_program_of_the_page_translates(
         texts, scores = expected.texts, expected.scores
         assert [text for _, text in found] == texts[: len(found)]
         assert [score for score, _ in found] == pytest.approx(
-            scores[: len(found)], abs=1e-5
+            scores[: len(found)], rel=1e-4
         )
         assert not any(texts[len(found) :])
         lengths.update(map(len, expected.texts))
@@ -120,7 +120,7 @@ def test_the_program_of_the_page_translates_sentences():
             expected = translate(text, beam_size, search.alpha, beam_size)
             scores = [score for score, _ in expected]
             assert translation.texts == [text for _, text in expected]
-            assert translation.scores == pytest.approx(scores, abs=1e-4)
+            assert translation.scores == pytest.approx(scores, abs=5e-3)
 
 
 def test_the_first_program_of_the_page(folder):

@@ -29,7 +29,7 @@ def test_each_token_against_an_explicit_target(smoothing, dtype):
     found = smoothed_cross_entropy(LABELS, ops.cast(LOGITS, dtype), smoothing)
     assert dtype_of(found) == "float32"
     expected = reference.token_losses(LABELS, LOGITS, smoothing)
-    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-6)
+    np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-5)
 
 
 def test_the_other_tokens_share_the_smoothing():
@@ -38,7 +38,7 @@ def test_the_other_tokens_share_the_smoothing():
     found = smoothed_cross_entropy(np.array([[1]]), logits, 0.25)
     log_p = -np.log1p(np.exp([3.0, -3.0]))
     expected = -(0.25 * log_p[0] + 0.75 * log_p[1])
-    np.testing.assert_allclose(to_numpy(found), [[expected]], rtol=1e-6)
+    np.testing.assert_allclose(to_numpy(found), [[expected]], rtol=1e-5)
 
 
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
@@ -78,7 +78,7 @@ def test_every_token_of_a_batch_has_the_same_weight(smoothing):
     loss = LabelSmoothedCrossEntropy(smoothing)
     tokens = reference.token_losses(LABELS, LOGITS, smoothing)
     expected = (tokens[0].sum() + tokens[1, 0]) / 5
-    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
     mean_of_sequences = (tokens[0].mean() + tokens[1, 0]) / 2
     assert abs(expected - mean_of_sequences) > 0.1
 
@@ -99,7 +99,7 @@ def test_padding_is_ignored():
 def test_padding_has_the_given_id():
     loss = LabelSmoothedCrossEntropy(0.1, pad_id=5)
     expected = reference.mean_loss(LABELS, LOGITS, 0.1, pad_id=5)
-    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -117,12 +117,12 @@ def test_sample_weights(weight):
     each = each * (LABELS != 0)
     expected = (each * tokens).sum() / each.sum()
     found = LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS, weight)
-    assert float(found) == pytest.approx(expected, rel=1e-6)
+    assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 def test_weights_of_another_rank_are_refused():
     weights = np.ones((2, 4, 1), "float32")
-    with pytest.raises(ValueError, match=r"shape \(2, 4, 1\) for labels"):
+    with pytest.raises(ValueError, match=r"\(2, 4, 1\)"):
         LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS, weights)
 
 
@@ -130,7 +130,7 @@ def test_a_sum_is_the_sum_over_the_tokens():
     loss = LabelSmoothedCrossEntropy(0.1, reduction="sum")
     tokens = reference.token_losses(LABELS, LOGITS, 0.1)
     expected = tokens[LABELS != 0].sum()
-    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-6)
+    assert float(loss(LABELS, LOGITS)) == pytest.approx(expected, rel=1e-5)
 
 
 def test_a_batch_of_padding_gives_zero_and_a_zero_gradient():

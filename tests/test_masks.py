@@ -57,13 +57,13 @@ def test_causal_mask_in_a_functional_model_of_unknown_length(tmp_path):
             _, output = found([np.ones((2, length), "int32"), values])
             expected = attention(values, values, causal_mask(length))
             np.testing.assert_allclose(
-                to_numpy(output), to_numpy(expected), atol=1e-6
+                to_numpy(output), to_numpy(expected), atol=1e-5
             )
 
 
 @pytest.mark.parametrize("length", (None, np.zeros(3), np.zeros((1, 2, 3, 4))))
 def test_causal_mask_explains_what_it_takes(length):
-    with pytest.raises(ValueError, match=r"pass the tensor: causal_mask\(x\)"):
+    with pytest.raises(ValueError, match="causal_mask"):
         causal_mask(length)
 
 

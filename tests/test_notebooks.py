@@ -1,6 +1,5 @@
 """The notebooks are generated, stored with their outputs, and run."""
 
-import itertools
 import os
 import sys
 import textwrap
@@ -158,15 +157,6 @@ def test_stored_with_the_outputs_of_a_whole_run(stored, name):
     assert "Traceback" not in text
     assert "absl" not in text and "cuda" not in text, "noise of TensorFlow"
     assert str(ROOT) not in text and str(Path.home()) not in text
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_stored_with_whole_lines(stored, name):
-    """A cell in bash prints parts of 100 bytes, which may end in a line."""
-    for cell in code_cells(stored[name]):
-        streams = [output.get("name") for output in cell.outputs]
-        for one, next_one in itertools.pairwise(streams):
-            assert one is None or one != next_one, "run `make notebook`"
 
 
 @pytest.fixture(scope="module")

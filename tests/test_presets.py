@@ -123,17 +123,12 @@ def test_a_preset_holds_only_what_differs_from_base(name):
 @pytest.mark.parametrize(
     ("name", "suggestion"),
     [
-        ("tny", "Did you mean 'tiny'? "),
-        ("Base", "Did you mean 'base'? "),
-        ("multi30", "Did you mean 'multi30k'? "),
+        ("tny", "'tiny'"),
+        ("Base", "'base'"),
+        ("multi30", "'multi30k'"),
         ("xyz", ""),
-        (None, ""),
     ],
 )
 def test_an_unknown_preset_is_refused_with_a_suggestion(name, suggestion):
-    with pytest.raises(InputError) as error:
+    with pytest.raises(InputError, match=f"{name!r}.*{suggestion}"):
         find_preset(name)
-    assert str(error.value) == (
-        f"There is no preset {name!r}. {suggestion}"
-        "`keras-transformer presets` lists all presets."
-    )

@@ -4,7 +4,13 @@ import keras
 import numpy as np
 import numpy_reference as reference
 import pytest
-from helpers import gradients, randomise, to_numpy, weights_by_path
+from helpers import (
+    gradients,
+    randomise,
+    to_numpy,
+    tolerance,
+    weights_by_path,
+)
 
 import keras_transformer as kt
 
@@ -57,7 +63,7 @@ def test_logits_in_mixed_precision(model, policy):
     mixed.set_weights(model.get_weights())
     expected = reference_logits(weights_by_path(model))
     error = np.abs(to_numpy(logits(mixed)) - expected).max()
-    assert 0 < error < {"mixed_bfloat16": 0.2, "mixed_float16": 0.03}[policy]
+    assert 0 < error < tolerance(policy, 16)
 
 
 def test_dropout_is_applied_where_the_paper_says(model, monkeypatch):

@@ -27,7 +27,7 @@ def test_rate_is_the_papers(d_model, warmup):
     for step in (1, 2, 7, warmup, warmup + 1, 10 * warmup, 100_000):
         # Keras counts from 0.
         found, expected = schedule(step - 1), paper(step, d_model, warmup)
-        assert float(found) == pytest.approx(expected, rel=1e-6)
+        assert float(found) == pytest.approx(expected, rel=1e-5)
 
 
 @pytest.mark.parametrize("warmup", WARMUPS)
@@ -81,7 +81,7 @@ def test_saving_round_trip():
 def test_scale_is_a_factor():
     for step in (0, 7, 500):
         assert float(kt.WarmupInverseSquareRoot(64, 9, 2.5)(step)) == (
-            pytest.approx(2.5 * paper(step + 1, 64, 9), rel=1e-6)
+            pytest.approx(2.5 * paper(step + 1, 64, 9), rel=1e-5)
         )
 
 
@@ -93,5 +93,5 @@ def test_wrong_scale_is_refused(scale):
 
 @pytest.mark.parametrize("arguments", ((0, 10), (512, 0), (512, -1)))
 def test_wrong_arguments_are_refused(arguments):
-    with pytest.raises(ValueError, match="Received: d_model"):
+    with pytest.raises(ValueError, match="d_model"):
         kt.WarmupInverseSquareRoot(*arguments)

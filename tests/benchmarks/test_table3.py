@@ -1,7 +1,6 @@
 """The rows and the table of benchmarks/table3.py; it trains in no test."""
 
 import importlib.util
-import json
 import random
 from fractions import Fraction
 
@@ -117,30 +116,3 @@ def test_a_planted_difference_is_found_and_none_between_equals(table3):
     assert found[1]["as good"] > 0.05
     assert found[1]["equal"] == 1.0
     assert found[2] == {} and 3 not in found
-
-
-def test_the_table(table3, tmp_path):
-    for row, seeds, hypotheses in (
-        ("base", {1: 30.0, 2: 31.0}, BASE),
-        ("A-heads-1", {1: 28.0, 2: 29.5, 3: 99.0}, sentences(2, 0.4, BASE)),
-        ("E-learned-positions", {1: 30.0}, BASE),
-    ):
-        (tmp_path / row).mkdir()
-        for seed, bleu in seeds.items():
-            output = table3.Output(1_234, 100 - bleu, bleu, hypotheses)
-            file = tmp_path / row / f"seed-{seed}-average.json"
-            file.write_text(json.dumps({"valid": output._asdict()}))
-    rows = rows_of(table3, "tiny").values()
-    outputs = table3.read_outputs(tmp_path, rows, "valid")
-    text = table3.table(rows, outputs, REFERENCES, "de")
-    # Differences are over the seeds that base has too.
-    assert text.splitlines()[2:] == [
-        "| base |  |  | 2 | 1,234 | 69.50 ± 0.71 | 30.50 ± 0.71 |  |  "
-        "| 4.92 | 25.8 |  |",
-        "| A-heads-1 | `num_heads` 8 → 1 | 4 → 1 | 3 | 1,234 | "
-        "47.83 ± 40.57 | 52.17 ± 40.57 | -1.75 | 0.001 | 5.29 | 24.9 | -0.9 |",
-        "| E-learned-positions | `positional_encoding` sinusoidal → learned | "
-        "sinusoidal → learned | 1 | 1,234 | 70.00 | 30.00 | +0.00 | "
-        "1.000 | 4.92 | 25.7 | -0.1 |",
-    ]
-    assert {line.count("|") for line in text.splitlines()} == {13}

@@ -98,7 +98,7 @@ def test_row_does_not_depend_on_its_batch(beam_size):
     together, _ = search_tables(search, tables, max_lengths)
     for row in range(8):
         alone, _ = search_tables(search, [tables[row]], [max_lengths[row]])
-        assert hypotheses(alone, 0) == hypotheses(together, row)
+        assert_same(hypotheses(alone, 0), hypotheses(together, row))
 
 
 def test_stopped_row_is_frozen_while_the_others_continue():
@@ -108,13 +108,13 @@ def test_stopped_row_is_frozen_while_the_others_continue():
     assert score(short, (A, EOS), 1.0) > score(short, (EOS,), 1.0)
     search = BeamSearch(beam_size=1, alpha=1.0)
     result, steps = search_tables(search, [short, long], [4, 4])
-    assert hypotheses(result, 0) == [(-0.75, (EOS,))]
+    assert_same(hypotheses(result, 0), [(-0.75, (EOS,))])
     assert hypotheses(result, 1)[0][1] == (A, B, A, EOS)
     # A sentence leaves the batch when half of the batch is done.
     assert steps == [2, 1, 1, 1]
     result, steps = search_tables(search, [long, short, long], [4, 4, 4])
     assert steps == [3, 3, 3, 3]
-    assert hypotheses(result, 1) == [(-0.75, (EOS,))]
+    assert_same(hypotheses(result, 1), [(-0.75, (EOS,))])
     middle = table_of(a=-0.1, _=-3, ab=-0.1, ab_=-0.1)
     result, steps = search_tables(search, [long, short, middle], [4, 4, 4])
     assert steps == [3, 3, 3, 1]
@@ -339,7 +339,7 @@ def test_the_start_id_may_be_padding_or_the_end(start):
     expected, _ = search_tables(BeamSearch(3), tables, limits)
     found, _ = search_tables(BeamSearch(3), tables, limits, bos=start)
     for row in range(20):
-        assert hypotheses(found, row) == hypotheses(expected, row)
+        assert_same(hypotheses(found, row), hypotheses(expected, row))
 
 
 def test_only_banned_ids_are_banned():

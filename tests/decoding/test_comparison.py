@@ -64,7 +64,7 @@ def made(policy="float32", **classes):
 def test_a_part_that_needs_more_than_a_step_has_is_refused(classes, policy):
     (part,) = classes.values()
     model = made(policy, **classes)
-    with pytest.raises(ValueError, match=f"`positions`.*{part.__name__}"):
+    with pytest.raises(ValueError, match=part.__name__):
         StepDecoder(model, 5, 1)
 
 
@@ -92,7 +92,7 @@ def test_the_weights_of_now_are_compared():
 def test_logits_that_are_no_numbers_are_refused():
     model = made(attention_class=PositionedAttention)
     model.decoder.layers[0].feed_forward.outer.bias.assign([np.nan] * 8)
-    with pytest.raises(ValueError, match="differ by up to nan"):
+    with pytest.raises(ValueError, match="nan"):
         StepDecoder(model, 5, 1)
 
 
@@ -135,5 +135,5 @@ def test_a_model_is_compared_while_a_graph_is_traced():
         import jax
 
         step = jax.jit(step)
-    with pytest.raises(ValueError, match="Decoding step by step would be"):
+    with pytest.raises(ValueError, match="step by step"):
         step(ops.convert_to_tensor(source))

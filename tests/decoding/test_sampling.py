@@ -1,6 +1,7 @@
 """Sampling against exact distributions, which tables define."""
 
 import itertools
+from collections import Counter
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from search_tables import (
     WORDS,
     A,
     B,
+    assert_same,
     hypotheses,
     random_table,
     score,
@@ -148,15 +150,6 @@ def test_frequencies_are_those_of_the_filtered_distribution(
         assert chi_square < CHI_SQUARE, (found, expected)
 
 
-def test_settings_of_these_tests_filter():
-    table = random_table(0)
-    sizes = [
-        len(distribution(table, LONGEST, *settings))
-        for settings in ((1.0, 0, 1.0), (1.0, 2, 1.0), (1.0, 2, 0.55))
-    ]
-    assert sizes[0] == 15 and sizes[0] > sizes[1] > sizes[2] >= 1
-
-
 @pytest.mark.parametrize(
     "settings",
     [dict(top_k=1), dict(top_p=1e-6), dict(temperature=1e-3)],
@@ -194,14 +187,14 @@ def test_a_seed_gives_the_same_samples_and_another_gives_others():
     assert not np.array_equal(first.ids, other.ids)
     graph, _ = sample_tables(tables, num_samples=8, seed=1, graph=True)
     np.testing.assert_array_equal(first.ids, graph.ids)
-    np.testing.assert_allclose(first.scores, graph.scores, rtol=1e-6)
+    np.testing.assert_allclose(first.scores, graph.scores, rtol=1e-5)
 
 
 def test_keys_tell_sentences_apart():
     table = random_table(0)
     result, _ = sample_tables([table] * 3, keys=[5, 6, 5], num_samples=8)
-    found = [hypotheses(result, row) for row in range(3)]
-    assert found[0] == found[2] != found[1]
+    first, other, again = result.ids.tolist()
+    assert first == again != other
 
 
 def test_row_does_not_depend_on_its_batch():
@@ -213,7 +206,7 @@ def test_row_does_not_depend_on_its_batch():
         alone, _ = sample_tables(
             [tables[row]], [limits[row]], [row], **settings
         )
-        assert hypotheses(alone, 0) == hypotheses(together, row)
+        assert_same(hypotheses(alone, 0), hypotheses(together, row))
     order = [6, 2, 7, 0]
     others, _ = sample_tables(
         [tables[i] for i in order],
@@ -222,16 +215,15 @@ def test_row_does_not_depend_on_its_batch():
         **settings,
     )
     for row, i in enumerate(order):
-        assert hypotheses(others, row) == hypotheses(together, i)
+        assert_same(hypotheses(others, row), hypotheses(together, i))
 
 
 def test_more_samples_contain_the_fewer():
     table = random_table(0)
-    found = samples(table, num_samples=9)
+    found = Counter(ids for _, ids in samples(table, num_samples=9))
     for count in range(1, 9):
-        fewer = samples(table, num_samples=count)
-        for sampled in fewer:
-            assert fewer.count(sampled) <= found.count(sampled)
+        fewer = Counter(ids for _, ids in samples(table, num_samples=count))
+        assert fewer <= found
 
 
 @pytest.mark.parametrize("penalties", PENALTIES)
@@ -262,7 +254,7 @@ def test_the_start_id_may_be_padding_or_the_end(start):
     expected = samples(table, num_samples=50)
     assert len({ids for _, ids in expected}) > 5
     tokens = {**TOKENS, "bos_id": start}
-    assert samples(table, num_samples=50, tokens=tokens) == expected
+    assert_same(samples(table, num_samples=50, tokens=tokens), expected)
 
 
 def test_only_banned_ids_are_banned():

@@ -6,7 +6,7 @@ import functools
 import keras
 import numpy as np
 import pytest
-from helpers import TOLERANCE, check_examples, randomise, to_numpy
+from helpers import check_examples, randomise, to_numpy, tolerance
 from keras import ops
 
 import keras_transformer as kt
@@ -128,7 +128,7 @@ def test_every_configuration(changes):
     ],
 )
 def test_every_dtype_policy(policy, beam_size):
-    atol = 5 * TOLERANCE.get(policy, 0.1)
+    atol = tolerance(policy, 32)
     check(random_model(CONFIG, policy), beam_size, atol)
 
 
@@ -329,8 +329,7 @@ def with_another(part):
     "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
 )
 def test_what_steps_would_leave_out_is_refused(part):
-    message = f"Override a sub-layer.*another `call` of {part.__name__}"
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises(ValueError, match=part.__name__):
         StepDecoder(with_another(part), 3, 1)
 
 

@@ -20,7 +20,7 @@ def test_class_weights_are_refused():
         ),
         lambda: model.train_on_batch(inputs, labels, class_weight={5: 2.0}),
     ):
-        with pytest.raises(ValueError, match=r"{5: 2.0}.*sample_weight"):
+        with pytest.raises(ValueError, match="{5: 2.0}"):
             call()
 
 
@@ -28,25 +28,29 @@ def test_a_loss_without_a_value_per_token_is_refused():
     model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
     model.compile("sgd", lambda labels, logits: ops.mean(logits))
     inputs, labels, _ = next(global_batches())
-    with pytest.raises(ValueError, match=r"per target token.*gives \(\)"):
+    with pytest.raises(ValueError, match="per target token"):
         model.token_losses(inputs, labels, training=False)
 
 
 @pytest.mark.parametrize(
     ("strategy", "options", "message"),
     [
-        ("mirrored", dict(steps_per_execution=2), "steps_per_execution=2, 2"),
+        ("mirrored", dict(steps_per_execution=2), "steps_per_execution=2"),
         (
             "single",
             dict(loss="sparse_categorical_crossentropy"),
-            "give it from_logits=True",
+            "from_logits",
         ),
         (
             "single",
             dict(loss=keras.losses.SparseCategoricalCrossentropy()),
-            "give it from_logits=True",
+            "from_logits",
         ),
-        ("single", dict(gradient_accumulation_steps=0), "must be positive"),
+        (
+            "single",
+            dict(gradient_accumulation_steps=0),
+            "gradient_accumulation_steps",
+        ),
         (
             "mirrored",
             dict(
@@ -54,7 +58,7 @@ def test_a_loss_without_a_value_per_token_is_refused():
                     use_ema=True, ema_overwrite_frequency=2
                 )
             ),
-            "use_ema=True, ema_overwrite_frequency=2, 2 replicas",
+            "ema_overwrite_frequency=2",
         ),
         (
             "single",
@@ -63,17 +67,17 @@ def test_a_loss_without_a_value_per_token_is_refused():
                     gradient_accumulation_steps=2
                 )
             ),
-            "gradient_accumulation_steps=2. Use larger batches",
+            "gradient_accumulation_steps=2",
         ),
         (
             "single",
             dict(loss=kt.LabelSmoothedCrossEntropy(reduction="sum")),
-            "with reduction='sum'; leave the reduction out",
+            "reduction='sum'",
         ),
         (
             "single",
             dict(loss=kt.LabelSmoothedCrossEntropy(pad_id=5)),
-            "Received: 5 of the loss, 0 of the model",
+            "5 of the loss",
         ),
         ("single", dict(loss_weights=[2.0]), r"loss_weights=\[2.0\]"),
     ],
@@ -85,7 +89,7 @@ def test_what_cannot_be_exact_is_refused(strategy, options, message):
 
 def test_an_optimizer_of_another_strategy_is_refused():
     optimizer = keras.optimizers.SGD(1.0)  # not in the scope
-    with pytest.raises(ValueError, match="created in the scope"):
+    with pytest.raises(ValueError, match="scope"):
         compiled_model(open_strategy("mirrored"), optimizer=lambda: optimizer)
     with open_strategy("mirrored").scope():
         model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
@@ -94,5 +98,5 @@ def test_an_optimizer_of_another_strategy_is_refused():
 
 def test_compile_without_a_loss_is_refused():
     model = kt.Transformer(kt.TransformerConfig(**replicas.CONFIG))
-    with pytest.raises(ValueError, match="needs a loss.*loss=None"):
+    with pytest.raises(ValueError, match="loss=None"):
         model.compile("sgd")

@@ -8,8 +8,22 @@ import numpy as np
 from keras import ops
 
 POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
-# Relative to values of about 1. bfloat16 keeps 8 bits, float16 keeps 11.
-TOLERANCE = {"float32": 1e-5, "mixed_bfloat16": 0.06, "mixed_float16": 0.01}
+# The largest relative error of one rounding.
+ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
+
+
+def tolerance(policy, operations):
+    """Returns the limit of an error: four times the sum of the roundings.
+
+    Args:
+        policy: Name of a dtype or of a mixed policy.
+        operations: Number of successive roundings of values of about 1. It is
+            at least 40 in float32, where sums and functions are rounded too.
+    """
+    dtype = policy.removeprefix("mixed_")
+    if dtype == "float32":
+        operations = max(operations, 40)
+    return 4 * operations * ROUNDING[dtype]
 
 
 def to_numpy(x):

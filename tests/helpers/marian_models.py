@@ -198,26 +198,6 @@ def opus_state(model):
     return state
 
 
-def like_marian(model):
-    """Gives a model of Hugging Face's the positions and the ε of Marian.
-
-    Returns:
-        The model. With it, logits are those of Marian's own program on the
-        same weights.
-    """
-    for side in (model.model.encoder, model.model.decoder):
-        table = side.embed_positions.weight
-        rows, width = table.shape
-        steps = torch.arange(width // 2, dtype=torch.float64)
-        rates = 10000.0 ** (-steps / (width // 2 - 1))
-        angles = torch.arange(rows)[:, None] * rates
-        table.data = torch.cat([angles.sin(), angles.cos()], 1).to(table)
-    for module in model.modules():
-        if isinstance(module, torch.nn.LayerNorm):
-            module.eps = 1e-6
-    return model
-
-
 def _write_tokenizer(folder, separate, end, languages, added, longer):
     sides = {}
     for name, language in (("source", "en"), ("target", "de")):

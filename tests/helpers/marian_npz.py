@@ -9,7 +9,6 @@ import functools
 import io
 import json
 import re
-import shutil
 from pathlib import Path
 
 import numpy as np
@@ -228,74 +227,6 @@ def write_random(
     write_model(folder, random_weights(options, seed), options)
     search = {"vocabs": vocabularies} | (search or {})
     write_yaml(folder / "decoder.yml", DECODER_OPTIONS | search)
-    return folder
-
-
-def write_like_hugging_face(folder, source):
-    """Writes a Hugging Face folder's model in Marian's own files.
-
-    Positions and ε are not among the weights: the same weights give other
-    logits in Marian.
-
-    Args:
-        folder: a new folder.
-        source: a folder with `model.safetensors`. Marian has no pad row,
-            which must therefore be the last.
-
-    Returns:
-        The folder.
-    """
-    from safetensors.numpy import load_file
-
-    folder, source = Path(folder), Path(source)
-    folder.mkdir(parents=True)
-    config = json.loads((source / "config.json").read_text("utf-8"))
-    tensors = {
-        name: value.astype("float32")
-        for name, value in load_file(source / "model.safetensors").items()
-    }
-    heads = config["encoder_attention_heads"]
-    pad, shared = config["pad_token_id"], "model.shared.weight" in tensors
-    sizes = [config["vocab_size"], config["decoder_vocab_size"]]
-    if heads != config["decoder_attention_heads"]:
-        raise ValueError("Marian has one number of heads.")
-    if not config["scale_embedding"] or sizes != [pad + 1, pad + 1]:
-        raise ValueError("Marian has no unscaled embeddings and no pad row.")
-    options = {
-        "dim-emb": config["d_model"],
-        "dim-vocabs": [pad, pad],
-        "enc-depth": config["encoder_layers"],
-        "dec-depth": config["decoder_layers"],
-        "transformer-heads": heads,
-        "transformer-dim-ffn": config["encoder_ffn_dim"],
-        "transformer-decoder-dim-ffn": config["decoder_ffn_dim"],
-        "transformer-ffn-activation": config["activation_function"],
-        "tied-embeddings-all": shared,
-        "tied-embeddings": not shared,
-    }
-    weights = {"decoder_ff_logit_out_b": tensors["final_logits_bias"][:, :pad]}
-    if shared:
-        weights["Wemb"] = tensors["model.shared.weight"][:pad]
-    else:
-        for side in ("encoder", "decoder"):
-            table = tensors[f"model.{side}.embed_tokens.weight"]
-            weights[f"{side}_Wemb"] = table[:pad]
-    for side, depth in (("encoder", "enc-depth"), ("decoder", "dec-depth")):
-        for theirs, marian in layer_names(side, options[depth]).items():
-            value = tensors[theirs]
-            weights[marian] = value.T if value.ndim == 2 else value[None]
-    write_model(folder, weights, options)
-
-    vocabularies = []
-    for name in ("vocab", "vocab" if shared else "target_vocab"):
-        words = json.loads((source / f"{name}.json").read_text("utf-8"))
-        words = {word: i for word, i in words.items() if i != pad}
-        write_vocabulary(folder / f"{name}.yml", words)
-        vocabularies.append(f"{name}.yml")
-    for name in ("source.spm", "target.spm"):
-        shutil.copy(source / name, folder)
-    search = DECODER_OPTIONS | {"vocabs": vocabularies}
-    write_yaml(folder / "decoder.yml", search)
     return folder
 
 

@@ -5,7 +5,8 @@ from hypothesis import strategies as st
 
 from keras_transformer.tasks.parsing import Tree
 
-# The same trees in every run. See fuzz.py for the short lists.
+# The same trees in every run, from short lists: hypothesis takes other values
+# from the modules that are imported, which depend on what ran before.
 fixed = settings(derandomize=True, database=None, deadline=None)
 LABELS = ["S", "NP", "VP", "PRT", "ADVP", "NP-SBJ", "TOP", ",", "X/Y"]
 TAGS = ["NN", "DT", ",", ".", "``", "''", ":", "-LRB-", "XX", "PRP$", "/"]

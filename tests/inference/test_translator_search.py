@@ -22,7 +22,7 @@ def test_a_prefix_per_text(translator):
         assert translation.scores == sorted(translation.scores, reverse=True)
     alone = translator.translate(texts[1], prefixes=prefixes[1])
     assert alone.texts == found[1].texts
-    np.testing.assert_allclose(alone.scores, found[1].scores, atol=1e-5)
+    np.testing.assert_allclose(alone.scores, found[1].scores, rtol=1e-4)
 
 
 def test_samples_depend_on_text_and_seed_alone(model, tokenizer, pairs):
@@ -33,7 +33,8 @@ def test_samples_depend_on_text_and_seed_alone(model, tokenizer, pairs):
     texts = [*list(pairs)[:6], "dog", next(iter(pairs)), ""]
     first = sampler(seed=1)
     found = first.translate(texts)
-    assert found[0] == found[7] and found[8].texts == [""] * 3
+    assert found[0].texts == found[7].texts and found[8].texts == [""] * 3
+    np.testing.assert_allclose(found[0].scores, found[7].scores, rtol=1e-4)
     assert len({text for t in found for text in t.texts}) > len(texts)
     for translation in found:
         assert translation.scores == sorted(translation.scores, reverse=True)
@@ -41,7 +42,7 @@ def test_samples_depend_on_text_and_seed_alone(model, tokenizer, pairs):
     again = first.translate(texts[::-1], batch_tokens=20)[::-1]
     for ours, theirs in zip(found, again, strict=True):
         assert ours.texts == theirs.texts
-        np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
+        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4)
     other = sampler(seed=2).translate(texts)
     assert [t.texts for t in other] != [t.texts for t in found]
 
@@ -56,7 +57,8 @@ def test_the_best_of_more_samples_and_the_only_one(model, tokenizer, pairs):
     few, again = samples(3), samples(3)
     assert few == again  # of another translator
     for fewer, more in zip(few, samples(3, num_samples=8), strict=True):
-        assert len(more.texts) == 3 and more.scores[0] >= fewer.scores[0]
+        assert len(more.texts) == 3
+        assert more.scores[0] > fewer.scores[0] - 1e-3
     greedy = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
     sharp = [translation.texts[0] for translation in samples(1, top_k=1)]
     assert sharp == greedy(list(pairs)[:8])
@@ -205,8 +207,9 @@ def test_a_model_of_another_kind_is_traced_again(model, tokenizer, change):
     expected = kt.Translator(changed, tokenizer).translate(
         "The red dog sleeps."
     )
-    assert found == expected
-    assert found.scores != before.scores
+    assert found.texts == expected.texts
+    np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
+    assert abs(found.scores[0] - before.scores[0]) > 1e-3
 
 
 def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
@@ -215,7 +218,8 @@ def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
     before = translator.translate("dog")
     graph = translator._translate_graph()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
-    assert translator.translate("dog").scores != before.scores
+    found = translator.translate("dog")
+    assert abs(found.scores[0] - before.scores[0]) > 1e-3
     assert translator._translate_graph() is graph
     assert graph.experimental_get_tracing_count() == 1
 
@@ -239,4 +243,5 @@ def test_another_search_is_used_from_now_on(model, tokenizer):
     translator.search = kt.BeamSearch(1, 1.0)
     after = translator.translate("dog").scores
     assert after[0] > before[0]  # the length penalty divides a negative number
-    assert after[0] == pytest.approx(translator.score("dog", "Hund").score)
+    score = translator.score("dog", "Hund").score
+    assert after[0] == pytest.approx(score, rel=1e-4)

@@ -3,12 +3,12 @@ import numpy as np
 import pytest
 from helpers import (
     POLICIES,
-    TOLERANCE,
     dtype_of,
     gradients,
     normal,
     randomise,
     to_numpy,
+    tolerance,
 )
 from keras import ops
 
@@ -29,7 +29,7 @@ def test_logits_are_products_with_the_unscaled_matrix(policy):
     np.testing.assert_allclose(
         to_numpy(logits),
         states @ to_numpy(matrix).T,
-        atol=2 * TOLERANCE[policy],
+        atol=tolerance(policy, 8),
     )
 
 

@@ -13,7 +13,7 @@ def test_sublayer_gets_x_and_its_output_is_added():
     residual = Residual()
     output = residual(X, sublayer=lambda x: ops.flip(x, axis=1))
     expected = residual(X + X[:, ::-1], sublayer=lambda x: 0 * x)
-    np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
+    np.testing.assert_allclose(to_numpy(output), to_numpy(expected), atol=1e-5)
 
 
 def test_only_the_output_of_the_sublayer_is_dropped():
@@ -52,5 +52,5 @@ def test_new_layer_normalizes_each_position(policy):
 
 
 def test_functional_model_is_refused():
-    with pytest.raises(ValueError, match="miss the weights of the sub-layer"):
+    with pytest.raises(ValueError, match="sub-layer"):
         Residual()(keras.Input((None, 8)), sublayer=FeedForward(12))

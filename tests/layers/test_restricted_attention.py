@@ -6,13 +6,13 @@ import numpy_reference as reference
 import pytest
 from helpers import (
     POLICIES,
-    TOLERANCE,
     compiled,
     dtype_of,
     gradients,
     normal,
     randomise,
     to_numpy,
+    tolerance,
 )
 from keras import ops
 
@@ -137,11 +137,14 @@ def test_scores_are_returned_too_and_full_attention_with_a_mask(policy):
     )
     expected, expected_scores = full(x, x, both, return_attention_scores=True)
     assert dtype_of(found) == dtype_of(output) == restricted.compute_dtype
-    np.testing.assert_array_equal(to_numpy(output), to_numpy(expected))
-    np.testing.assert_array_equal(to_numpy(scores), to_numpy(expected_scores))
-    np.testing.assert_allclose(
-        to_numpy(found), to_numpy(expected), atol=TOLERANCE[policy]
-    )
+    for a, b in (
+        (output, expected),
+        (scores, expected_scores),
+        (found, expected),
+    ):
+        np.testing.assert_allclose(
+            to_numpy(a), to_numpy(b), atol=tolerance(policy, 8)
+        )
     assert (to_numpy(found)[~both.any(axis=-1)] == 0).all()
 
 
@@ -201,8 +204,8 @@ def test_blocks_and_stacks_restrict_self_attention_only(make):
     copy = type(full).from_config(restricted.get_config())
     copy(*inputs)
     randomise(copy)
-    np.testing.assert_array_equal(
-        to_numpy(copy(*inputs, padding)), to_numpy(found)
+    np.testing.assert_allclose(
+        to_numpy(copy(*inputs, padding)), to_numpy(found), atol=1e-5
     )
 
 
@@ -248,21 +251,21 @@ def test_no_tensor_has_all_pairs():
 
 @pytest.mark.parametrize("window", (0, 2.5, None))
 def test_window_must_be_a_positive_integer(window):
-    with pytest.raises(ValueError, match="window must be a positive integer"):
+    with pytest.raises(ValueError, match=f"window={window}"):
         RestrictedSelfAttention(2, window)
     if window is not None:
-        with pytest.raises(ValueError, match="attention_window must be"):
+        with pytest.raises(ValueError, match=f"attention_window={window}"):
             EncoderLayer(2, 12, attention_window=window)
 
 
 def test_another_length_of_the_memory_is_refused():
-    with pytest.raises(ValueError, match=r"one length.*lengths \(3, 4\)"):
+    with pytest.raises(ValueError, match=r"\(3, 4\)"):
         RestrictedSelfAttention(2, 3)(normal(2, 3, D), normal(2, 4, D))
 
 
 def test_masks_are_checked():
     attention, x = RestrictedSelfAttention(2, 3), normal(2, 4, D)
-    with pytest.raises(ValueError, match="attention_mask must be boolean"):
+    with pytest.raises(ValueError, match="attention_mask"):
         attention(x, x, np.ones((2, 4), bool))
 
 
@@ -271,7 +274,7 @@ class OtherAttention(MultiHeadAttention):
 
 
 def test_window_and_another_attention_are_refused():
-    with pytest.raises(ValueError, match="restricts MultiHeadAttention itself"):
+    with pytest.raises(ValueError, match="MultiHeadAttention"):
         Encoder(1, 2, 12, attention_window=3, attention_class=OtherAttention)
 
 
@@ -279,5 +282,5 @@ def test_window_and_another_attention_are_refused():
 def test_a_subclass_with_other_scores_is_refused(method):
     """`call` would not use them without `return_attention_scores`."""
     cls = type("Other", (RestrictedSelfAttention,), {method: None})
-    with pytest.raises(ValueError, match=f"Received: Other.{method}"):
+    with pytest.raises(ValueError, match=f"Other.{method}"):
         cls(num_heads=2, window=4)

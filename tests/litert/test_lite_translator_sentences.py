@@ -35,8 +35,9 @@ def scores(translations):
 
 
 def assert_same_best(ours, theirs):
+    """Where an activation is rounded to another int8, scores differ more."""
     assert [x.texts[0] for x in ours] == [x.texts[0] for x in theirs]
-    np.testing.assert_allclose(scores(ours), scores(theirs), atol=1e-4)
+    np.testing.assert_allclose(scores(ours), scores(theirs), atol=5e-3)
 
 
 def test_a_sentence_does_not_depend_on_its_batch(translator, translations):
@@ -61,7 +62,7 @@ def test_scores_are_those_of_the_search(translator, translations):
     best = [x.texts[0] for x in translations]
     scored = translator.score(SENTENCES, best)
     np.testing.assert_allclose(
-        [x.score for x in scored], scores(translations), atol=1e-4
+        [x.score for x in scored], scores(translations), atol=5e-3
     )
     # None is as probable as the translation of another sentence.
     others = translator.score(SENTENCES, [*best[1:], best[0]])

@@ -45,43 +45,29 @@ def test_several_texts(texts):
 @pytest.mark.parametrize(
     "texts, received",
     [
-        (3, "texts=3 of type int"),
-        (None, "texts=None of type NoneType"),
-        (tf.constant(1.5), "texts=.*1.5.* of type float32"),
-        (["a", None], r"texts\[1\]=None of type NoneType"),
-        (["a", "b", float("nan")], r"texts\[2\]=nan of type float"),
-        (np.array([1, 2]), r"texts\[0\]=.*1.* of type int64"),
-        ([["a"], ["b"]], r"texts\[0\]=\['a'\] of type list"),
-        (tf.constant([["a"]]), r"texts\[0\]=array.* of type ndarray"),
-    ],
-)
-def test_what_is_not_text_is_refused(texts, received):
-    with pytest.raises(InputError, match=f"must be a `str`.* {received}"):
-        read_texts(texts)
-
-
-@pytest.mark.parametrize(
-    "texts, received",
-    [
-        ("ab\ud800", r"texts='ab\\ud800' \(surrogates .* at position 2"),
+        (3, "texts=3"),
+        (None, "texts=None"),
+        (tf.constant(1.5), "texts=.*1.5"),
+        (["a", None], r"texts\[1\]=None"),
+        (np.array([1, 2]), r"texts\[0\]=.*1"),
+        ([["a"], ["b"]], r"texts\[0\]=\['a'\]"),
+        (tf.constant([["a"]]), r"texts\[0\]=array"),
+        ({"a": "b"}, "a list"),
+        (frozenset("a"), "a list"),
+        # No valid Unicode.
+        ("ab\ud800", r"texts='ab\\ud800'.* 2"),
         (["ok", "\udcff"], r"texts\[1\]='\\udcff'"),
-        (b"ab\xff", r"texts=b'ab\\xff' \(invalid start byte at position 2"),
-        (["ok", b"\xc3"], r"texts\[1\]=b'\\xc3' \(unexpected end of data"),
+        (b"ab\xff", r"texts=b'ab\\xff'.* 2"),
+        (["ok", b"\xc3"], r"texts\[1\]=b'\\xc3'"),
         (tf.constant([b"\xff"]), r"texts\[0\]=b'\\xff'"),
     ],
 )
-def test_invalid_unicode_is_refused(texts, received):
-    with pytest.raises(InputError, match=f"Unicode. Received: {received}"):
+def test_what_is_not_text_is_named(texts, received):
+    with pytest.raises(InputError, match=received):
         read_texts(texts)
 
 
 def test_messages_are_short_and_use_the_given_name():
-    with pytest.raises(InputError, match=r"Received: sources\[1\]=") as error:
+    with pytest.raises(InputError, match=r"sources\[1\]=") as error:
         read_texts(["a", ["x" * 100_000] * 1000], "sources")
     assert len(str(error.value)) < 300
-
-
-@pytest.mark.parametrize("texts", [{"a": "b"}, {"a"}, frozenset("a")])
-def test_texts_without_an_order_are_refused(texts):
-    with pytest.raises(InputError, match="Received: sources=.*'a'.*a list"):
-        read_texts(texts, "sources")

@@ -128,9 +128,9 @@ def test_save_and_load(tmp_path, tokenizer):
 
 
 def test_invalid_files(tmp_path, tokenizer):
-    with pytest.raises(InputError, match="none.model.*No such file"):
+    with pytest.raises(InputError, match="none.model"):
         Tokenizer.load(tmp_path / "none.model")
-    with pytest.raises(InputError, match="Is a directory"):
+    with pytest.raises(InputError, match="directory"):
         Tokenizer.load(tmp_path)
     path = tmp_path / "bad.model"
     for content in (b"", b"garbage", tokenizer.model[:1000]):

@@ -123,7 +123,7 @@ def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
             assert tokenizer.encode_targets(texts) == target_ids
             in_graph = tokenizer.tokenize_sources(tf.constant(texts)).to_list()
             assert in_graph == source_ids
-    with pytest.raises(InputError, match="has >>fra<<, >>deu<<, <bt>. Rec"):
+    with pytest.raises(InputError, match="<ft>"):
         both.check_tags(["<ft>"])
 
 
@@ -143,25 +143,23 @@ def test_models_without_the_ids_are_refused(models, tmp_path):
     bpe, _ = models["bpe", False]
     unigram, _ = models["unigram", True]
     wrong = tmp_path / "wrong.model"
-    for options, *messages in (
-        (dict(bos_id=-1), "'bos': -1", "--bos_id=2 --eos_id=3"),
-        (dict(eos_id=-1), "'eos': -1", "--bos_id=2 --eos_id=3"),
-        (dict(user_defined_symbols=["<pad>"]), "'pad': -1", "no <pad>"),
+    for options, message in (
+        (dict(bos_id=-1), "'bos': -1"),
+        (dict(eos_id=-1), "'eos': -1"),
+        (dict(user_defined_symbols=["<pad>"]), "'pad': -1"),
     ):
         write_model(wrong, 100, **options)
-        with pytest.raises(InputError) as error:
+        with pytest.raises(InputError, match=f"{wrong}.*{message}"):
             open_tokenizer([wrong])
-        for message in (str(wrong), *messages):
-            assert message in str(error.value)
     with pytest.raises(InputError, match="'<pad>': 75.*'<pad>': 331"):
         open_tokenizer([bpe, unigram])
-    with pytest.raises(InputError, match="one of targets. Received: .* .* "):
+    with pytest.raises(InputError, match="targets"):
         open_tokenizer([bpe, bpe, bpe])
     two = open_tokenizer([bpe, bpe])
     two.save_files(tmp_path)
-    with pytest.raises(InputError, match="one vocabulary, or"):
+    with pytest.raises(InputError, match="one vocabulary"):
         open_tokenizer([bpe, tmp_path])
-    with pytest.raises(InputError, match="has 76. .*vocab_size=100, tok"):
+    with pytest.raises(InputError, match="vocab_size=100"):
         open_tokenizer([bpe], 100)
     assert open_tokenizer([bpe], 76).vocab_size == 76
 

@@ -65,7 +65,7 @@ def test_a_folder_with_one_file(tokenizer, tmp_path):
     tokenizer.save_files(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["tokenizer.model"]
     assert open_vocabulary(tmp_path).model == tokenizer.model
-    with pytest.raises(InputError, match="tokenizer.model .*No such file"):
+    with pytest.raises(InputError, match="tokenizer.model"):
         open_vocabulary(tmp_path / "missing")
 
 
@@ -99,13 +99,13 @@ def test_ids_that_the_vocabulary_lacks_are_refused(tokenizer):
     table = LookupVocabulary(tokenizer.model, pieces | {"<pad>": 0})
     for vocabulary in (tokenizer, table):
         for wrong in (-1, 340, 2**40):
-            message = f"from 0 to 339, .*Received: {wrong}"
-            with pytest.raises(InputError, match=message):
-                vocabulary.pieces([4, wrong])
-            with pytest.raises(InputError, match=message):
-                vocabulary.is_control(wrong)
-            with pytest.raises(InputError, match=message):
-                vocabulary.words([wrong])
+            for method, argument in (
+                (vocabulary.pieces, [4, wrong]),
+                (vocabulary.is_control, wrong),
+                (vocabulary.words, [wrong]),
+            ):
+                with pytest.raises(InputError, match=f"{wrong}"):
+                    method(argument)
         joined = tf.function(vocabulary.joined_pieces)
         for wrong in (-1, 340):
             ids = tf.constant([[4, wrong]])

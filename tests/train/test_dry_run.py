@@ -34,7 +34,7 @@ def test_it_reports_and_writes_nothing(corpus, tmp_path, capsys, monkeypatch):
     assert 360 / 32 < steps < 360 / 10
     seconds = float(re.search(r"time: (\S+) s per step", out)[1])
     hours = float(re.search(r"time: (\S+) hours for 50 steps", out)[1])
-    assert hours == pytest.approx(50 * seconds / 3600, rel=0.1)
+    assert hours == pytest.approx(50 * seconds / 3600, rel=0.2)
     assert float(re.search(r"memory: (\S+) GB", out)[1]) > 0.1
 
 

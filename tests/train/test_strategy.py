@@ -140,7 +140,7 @@ def assert_same_history(output, processes, expected):
         assert process.returncode == 0, printed
     found = np.load(output)
     for name, values in expected.items():
-        np.testing.assert_allclose(found[name], values, atol=1e-5)
+        np.testing.assert_allclose(found[name], values, rtol=1e-4)
 
 
 @pytest.mark.slow

@@ -1,10 +1,10 @@
 """Every signature of an exported model, compared with the translator."""
 
-import fuzz
 import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
 from keras_transformer.export.saved_model import exported_signatures
@@ -184,37 +184,28 @@ def test_score(call, translator):
 # === What a server does not check ===
 
 
-@pytest.mark.parametrize("name", SIGNATURES)
-def test_other_ranks_are_refused_and_empty_batches_are_not(loaded, name):
-    count = fuzz.num_strings(name)
-    outputs = fuzz.call(loaded.signatures, name, *[[]] * count)
-    fuzz.check_answer(name, outputs, B=0)
-    for wrong in ("dog", [["dog"]], [[["dog"]]]):
-        for i in range(count):
-            strings = [["dog"]] * count
-            strings[i] = wrong
-            shape = ",".join("1" * np.ndim(wrong))
-            with pytest.raises(
-                tf.errors.InvalidArgumentError,
-                match=rf"\[{shape}\] is not compatible with expected shape",
-            ):
-                fuzz.call(loaded.signatures, name, *strings)
-
-
 @pytest.mark.parametrize("name", ["translate_prefix", "score"])
-def test_inputs_of_other_batch_sizes_are_refused(loaded, name):
-    for sizes in ((2, 1), (1, 2), (2, 3), (1, 0), (0, 1)):
-        strings = [["dog"] * size for size in sizes]
-        with pytest.raises(
-            tf.errors.InvalidArgumentError, match="Each text must have one"
-        ):
-            fuzz.call(loaded.signatures, name, *strings)
-
-
-# The others read texts and write translations as these do.
-@pytest.mark.parametrize("name", ["translate_prefix", "score"])
-def test_any_text_is_answered(loaded, name):
-    fuzz.check_any_text(loaded, name, 5, 100)
+def test_any_texts_are_answered_in_pairs(call, name):
+    texts = [*odd_texts(60), "x" * 50_000, b"d\xffog \xe2\x82", "dog"]
+    keys = [spec.name for spec in SIGNATURES[name]]
+    found, none = (
+        call(name, **dict(zip(keys, (rows, rows[::-1]), strict=True)))
+        for rows in (texts, np.array([], object))
+    )
+    for output, values in found.items():
+        assert len(values) == len(texts) and len(none[output]) == 0
+        if values.dtype == np.float32:
+            assert np.isfinite(values).all()
+    np.testing.assert_allclose(
+        call(name, **{keys[0]: texts[-1:], keys[1]: texts[:1]})["scores"],
+        found["scores"][-1:],
+        rtol=1e-4,
+        atol=1e-5,
+    )
+    for first, second in ((2, 1), (1, 2), (1, 0)):
+        rows = (np.array(["dog"] * n, object) for n in (first, second))
+        with pytest.raises(tf.errors.InvalidArgumentError, match="Each text"):
+            call(name, **dict(zip(keys, rows, strict=True)))
 
 
 @pytest.mark.parametrize(

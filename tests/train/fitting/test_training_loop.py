@@ -260,7 +260,7 @@ def test_tensorboard(corpus, whole):
     rows = read_log(whole.log_path)
     logged = events("validation").Tensors("epoch_nll")
     values = [float(tf.make_ndarray(event.tensor_proto)) for event in logged]
-    assert values == pytest.approx([row["val_nll"] for row in rows], rel=1e-5)
+    assert values == pytest.approx([row["val_nll"] for row in rows], rel=1e-4)
     texts = events("samples").Tensors("sample_1")
     assert len(texts) == 4
     pairs = list(corpus.pairs("valid"))
