@@ -93,8 +93,7 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
     unknown = parsers[0].parse_known_args(words)[1]
     if unknown:
         raise InputError(
-            "Options must be those of the command or of Beam. Received: "
-            + " ".join(unknown)
+            f"All other options must be Beam's. Received: {' '.join(unknown)}"
         )
     runner = None
     if options.view_as(pipeline_options.StandardOptions).runner is None:
@@ -107,12 +106,12 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
     """Returns the paths of all files that match by their names."""
     files: dict[str, str] = {}
     for pattern in patterns:
-        (match,) = FileSystems.match([pattern])
-        if not match.metadata_list or os.path.isdir(pattern):
-            raise InputError(
-                "--input must be text files, or patterns of their names. "
-                f"Received: {pattern}"
-            )
+        # Beam finds no pattern without a folder on the disk.
+        is_on_disk = FileSystems.get_scheme(pattern) is None
+        path = os.path.abspath(pattern) if is_on_disk else pattern
+        (match,) = FileSystems.match([path])
+        if not match.metadata_list or os.path.isdir(path):
+            raise InputError(f"--input must be text files. Received: {pattern}")
         for file in match.metadata_list:
             name = FileSystems.split(file.path)[1]
             if files.setdefault(name, file.path) != file.path:

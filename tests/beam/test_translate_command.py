@@ -11,17 +11,18 @@ from keras_transformer.litert import LiteRTTranslator
 
 
 @pytest.fixture
-def run(capsys, tmp_path, fake):
+def run(capsys, monkeypatch, tmp_path, fake):
     """Runs the command in this process, and returns its `Result`."""
+    monkeypatch.chdir(tmp_path)
     (tmp_path / "a.txt").write_bytes(b"\xef\xbb\xbfone\ntwo\r\nbad\n\nf\tive")
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n"))
     (tmp_path / "c.txt.bz2").write_bytes(bz2.compress(b""))
 
     def run(*arguments, **changed):
         options = {
-            "input": tmp_path / "?.txt*",
+            "input": "?.txt*",
             "model": fake[0],
-            "output": tmp_path / "out",
+            "output": "out",
             "direct_running_mode": "in_memory",
             "direct_num_workers": 1,
         }
@@ -40,9 +41,8 @@ def files(folder):
 def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
     # Another option of Beam, whose name in `PipelineOptions` is machine_type.
     code, out, _ = run("--worker_machine_type=n1-standard-4", threads=2)
-    output = tmp_path / "out"
-    assert (code, out) == (0, f"{output}: 6 lines, 1 of them failed\n")
-    assert files(output) == {
+    assert (code, out) == (0, "out: 6 lines, 1 of them failed\n")
+    assert files(tmp_path / "out") == {
         "a.txt.tsv": b"1\t-1.5000\tONE\tone\n2\t-1.5000\tTWO\ttwo\n"
         b"4\t0.0000\t\t\n5\t-2.5000\tF IVE\tf\tive\n",
         "a.txt.failed": b"3\tRuntimeError: no kernel\tbad\n",
@@ -50,7 +50,7 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
         "c.txt.bz2.tsv": b"",
     }
     assert fake[1][-1].threads == 2
-    check_refused(run(), f"{output} already")
+    check_refused(run(), "out already")
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,8 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
     ],
 )
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
-    run, tmp_path, fake, monkeypatch, name, value, message
+    run, tmp_path, fake, name, value, message
 ):
-    monkeypatch.chdir(tmp_path)
     check_refused(run(**{name: value}), message)
     assert not (tmp_path / "out").exists() and not fake[1]
 
