@@ -81,9 +81,6 @@ class Client(SignatureTranslator, contextlib.AbstractContextManager):
         workers: Requests that are sent at the same time.
         credentials: For a server behind TLS: `grpc.ssl_channel_credentials()`.
 
-    Raises:
-        InputError: If an argument is invalid.
-
     Example:
 
     ```python

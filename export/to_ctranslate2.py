@@ -124,9 +124,6 @@ def open_written(
     return score
 
 
-# === The model ===
-
-
 def write_model(
     translator: Translator, dtype: str, folder: Path
 ) -> dict[str, Any]:

@@ -20,7 +20,6 @@ from keras_transformer.inference.translator import Translator
 # Texts of 1 to about 100 tokens.
 _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)
-_WARMUP_BATCHES = (1, 8)
 
 
 def save(
@@ -49,11 +48,8 @@ def save(
             version number, as in `models/en-de/1`.
         signatures: Names of signatures to write, besides `serving_default`
             and `score`. Fewer make the model faster to load. Default: all.
-        metadata: What to add to `assets.extra/keras_transformer.json`, which
-            has versions, the tokenizer's SHA-256, the dtype, the search, the
-            languages that a source may ask for, the names of the signatures,
-            and the runs that `Translator.open` has loaded with their results:
-            values that JSON can hold.
+        metadata: What to add to `assets.extra/keras_transformer.json`: values
+            that JSON can hold.
 
     Returns:
         The folder.
@@ -99,7 +95,7 @@ def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
     file.parent.mkdir()
     with tf.io.TFRecordWriter(str(file)) as writer:
         for name, text, batch in itertools.product(
-            names, _WARMUP_TEXTS, _WARMUP_BATCHES
+            names, _WARMUP_TEXTS, (1, 8)
         ):
             log = prediction_log_pb2.PredictionLog()
             request = log.predict_log.request
