@@ -104,15 +104,7 @@ class BaseTranslator(abc.ABC):
         return self.workers
 
     def for_corpus(self, task: Task) -> "BaseTranslator":
-        """Returns the translator for the sources of a corpus.
-
-        Args:
-            task: That of the corpus: sentences of a treebank are split into
-                words already.
-
-        Raises:
-            InputError: If the model is for another task.
-        """
+        """Returns the translator for the sources of a corpus with this task."""
         if self.task.name != task.name:
             raise InputError(
                 f"A model for {self.task.name} must be evaluated on a corpus "

@@ -41,7 +41,7 @@ class TranslatedDocument(NamedTuple):
 class EncodedTexts(NamedTuple):
     """Texts as a runtime takes them."""
 
-    texts: Any  # a list, or a string tensor
+    texts: list[str]
     lengths: Sequence[float]  # tokens without the end token, or an estimate
     ids: Any = None  # the tokens of each text, if the runtime has them
 
