@@ -292,15 +292,6 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
         )
 
 
-def check_pairs(pairs: int, workers: int = 1) -> None:
-    """Raises InputError if there are too few pairs to train on."""
-    if pairs < workers:
-        raise InputError(
-            "Each worker needs a pair to train on. Received: "
-            f"{pairs:,} pairs for {workers} workers"
-        )
-
-
 def _batched(items: Iterable, size: int) -> Iterator[list]:
     iterator = iter(items)
     while batch := list(islice(iterator, size)):

@@ -101,10 +101,6 @@ class Prepared(Split):
             )
         return prepared
 
-    def splits(self) -> dict[str, Split]:
-        """Returns the splits by name, for `Corpus`."""
-        return {"train": self, **self.texts()}
-
     def texts(self, part: int | None = None) -> dict[str, Split]:
         """Returns the splits that are texts, of one of the `parts` if any."""
         splits: dict[str, Split] = {}
