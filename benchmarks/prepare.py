@@ -5,10 +5,9 @@ python benchmarks/prepare.py --data FOLDER --source en --target de
 A corpus of two million lines is written to a temporary folder, sorted by
 length. Each joins one to four random lines of an original corpus, the bundled
 one or FOLDER, and begins with its number, so that the lines of a batch are
-known. A process each starts a run on it, which prepares the corpus, starts
-another run, which finds it prepared, resumes the run in the middle of a pass,
-and reads a whole pass; nothing is trained. The first batch is timed from the
-start of `train`, without the import of TensorFlow.
+known. A process each starts a run on it, which prepares the corpus, resumes
+the run in the middle of a pass, and reads a whole pass; nothing is trained. The
+first batch is timed from the start of `train`, without TensorFlow's import.
 """
 
 import argparse
@@ -168,18 +167,16 @@ def print_table(pairs: int, folder: pathlib.Path, vocab_size: int) -> None:
     def measure(*arguments: object) -> dict[str, Any]:
         return run_in_process(vocab_size, "--measure", *arguments)
 
-    first = measure("first", folder, "run-1", 0)
-    second = measure("first", folder, "run-2", 0)
-    whole = measure("pass", folder, "run-2")
-    resumed = measure("first", folder, "run-2", whole["batches"] // 2)
+    first = measure("first", folder, "run", 0)
+    whole = measure("pass", folder, "run")
+    resumed = measure("first", folder, "run", whole["batches"] // 2)
     texts = size_of(folder, "texts/*")
-    ids = size_of(folder, "prepared-corpora/*/*")
+    ids = size_of(folder, "run/data/*")
     print(
         f"| {pairs:,} pairs | |\n|---|---|\n"
         f"| size on disk | {texts:,.0f} MB, prepared {ids:,.0f} MB |\n"
         f"| first batch of a new run | {first['seconds']:,.1f} s |\n"
         f"| its peak memory | {first['mib']:,.0f} MiB |\n"
-        f"| of another run on the corpus | {second['seconds']:,.1f} s |\n"
         f"| resumed in the middle of a pass | {resumed['seconds']:,.1f} s |\n"
         f"| peak memory of a pass | {whole['mib']:,.0f} MiB |\n"
         f"| target tokens/s | {whole['tokens_per_second']:,.0f} |\n"

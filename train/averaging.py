@@ -1,6 +1,5 @@
 """Checkpoint averaging (section 6.1)."""
 
-import logging
 import os
 from pathlib import Path
 
@@ -12,8 +11,6 @@ from keras_transformer.support.files import check_free
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train.training_run import TrainingRun
-
-logger = logging.getLogger(__name__)
 
 
 def average(
@@ -49,10 +46,10 @@ def average(
 
 
 def choose_checkpoints(run: RunFolder, last: int | None = None) -> list[Path]:
-    """Returns the checkpoints that `average` takes; warns of early ones."""
+    """Returns the checkpoints that `average` takes."""
     if last is not None and last < 1:
         raise InputError(f"last must be at least 1. Received: last={last}")
-    run.find_checkpoint()  # refuses a run that has none
+    run.find_checkpoint()  # raises if there is none
     checkpoints = run.checkpoints()
     if last is not None and len(checkpoints) < last:
         raise InputError(
@@ -61,17 +58,4 @@ def choose_checkpoints(run: RunFolder, last: int | None = None) -> list[Path]:
         )
     # A run may have a recipe of its own.
     count = last or run.recipe.get("max_to_keep", len(checkpoints))
-    chosen = checkpoints[-count:]
-    first_step, last_step = step_of(chosen[0]), step_of(chosen[-1])
-    if len(chosen) == 1:
-        problem = "a single checkpoint: the result has its weights"
-    elif 3 * first_step < 2 * last_step:
-        problem = (
-            f"the checkpoint of step {first_step:,}, which is before the last "
-            f"third of the {last_step:,} steps. The mean may be worse than the "
-            "last checkpoint: compare them with `evaluate`, or average fewer"
-        )
-    else:
-        return chosen
-    logger.warning(f"{run.path} is averaged from {problem}.")
-    return chosen
+    return checkpoints[-count:]

@@ -1,7 +1,6 @@
 """Evaluates a model on a split: the scores of its task, and perplexity."""
 
 import dataclasses
-import logging
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -10,13 +9,10 @@ from typing import Any
 
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.run_folder import Run, read_results
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data.corpus import Corpus
-
-logger = logging.getLogger(__name__)
 
 
 def evaluate(
@@ -134,23 +130,10 @@ def record(
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with locked(run.path, wait=True, name="results.lock"):
-        write_json(path, [*_read_or_rename(path), measured])
+        write_json(path, [*read_results(path), measured])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
-
-
-def _read_or_rename(path: Path) -> list:
-    try:
-        return read_results(path)
-    except InputError as error:
-        # A damaged file must not cost what has just been measured.
-        damaged = path.with_suffix(".json.damaged")
-        path.replace(damaged)
-        reason, _, _ = str(error).partition(" Rename")
-        renamed = f"It was renamed to {damaged.name}."
-        logger.warning(f"{reason} {renamed}")
-        return []
 
 
 def _negative_log_likelihood(

@@ -60,7 +60,6 @@ def prepare(
             "prepare the corpus that it was prepared from."
         )
     training_settings.check_train_split(corpus)
-    encoding.check_max_length(recipe.max_length)
     vocabulary = None
     if tokenizer is None:
         encoding.check_new_vocabulary(recipe.vocab_size)

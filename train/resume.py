@@ -164,7 +164,6 @@ class RunOpener:
             _check_tokenizer(train, tokenizer, advice)
         elif corpus.prepared is not None:
             preparation.report_tokenizer(train.tokenizer, train.path)
-        encoding.check_pairs(train.statistics.pairs, self.workers)
         self._report(data)
         config = settings.config_for(train.tokenizer)
         TrainingRun(

@@ -235,14 +235,7 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
     expected["test of news.en news.de"] = rows[5]
     assert found["results"] == expected
     assert run.metadata(eighth)["results"] == {"test": rows[3]}
-    for damaged in (
-        "[",
-        "{}",
-        '{"a": 1}',
-        "[3]",
-        '[{"step": 7}]',
-        "[" * 99_999,
-    ):
+    for damaged in ("[", "{}", '[{"step": 7}]'):
         (run.path / "results.json").write_text(damaged)
         with pytest.raises(InputError, match="results.json .*Rename it, and"):
             run.metadata(seventh)

@@ -159,17 +159,6 @@ def test_results_are_appended_and_translations_replaced(run):
     assert text == "a 2.0\ntwo lines\n\n"
 
 
-@pytest.mark.parametrize(
-    "damaged", ['[{"bleu": 1.0', "{}", '{"a": 1}', "[3]", '[{"split": 1}]', "5"]
-)
-def test_damaged_results_are_kept_aside(run, capsys, damaged):
-    (run.path / "results.json").write_text(damaged)
-    path = add(run, 2.0)
-    assert [r["bleu"] for r in json.loads(path.read_text())] == [2.0]
-    assert (run.path / "results.json.damaged").read_text() == damaged
-    assert "renamed to results.json.damaged" in capsys.readouterr().err
-
-
 def test_concurrent_results_are_all_kept(run):
     threads = [
         threading.Thread(target=add, args=(run, float(i))) for i in range(16)

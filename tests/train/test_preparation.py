@@ -134,7 +134,7 @@ def test_what_would_fail_late_is_refused_first(prepared, texts, tmp_path):
         assert not (tmp_path / "new").exists()
 
     refuse("is prepared already", corpus=open_corpus(str(prepared.path)))
-    refuse("max_length=1$", max_length=1)
+    refuse("No pair is left", max_length=1)
     refuse("must end in .tsv", dropped=tmp_path / "dropped.txt")
     refuse("already contains other files", output=prepared.path)
     for code in ("en", "de"):

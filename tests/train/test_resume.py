@@ -191,13 +191,6 @@ def test_a_damaged_valid_split_is_found_first(tmp_path, capsys):
     assert "tokenizer" not in capsys.readouterr().out
 
 
-def test_more_workers_than_pairs(tmp_path):
-    corpus = write_texts(tmp_path / "data", train=["a b", "b a"])
-    with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
-        open_and_close(corpus, tmp_path / "run", workers=3, vocab_size=267)
-    assert not (tmp_path / "run").exists()
-
-
 def test_init_from_another_architecture_is_refused(corpus, run, tmp_path):
     with pytest.raises(InputError, match="Received: d_ff=32 instead of 16$"):
         open_and_close(

@@ -252,12 +252,6 @@ def _open_two_files(
                 f"{path}, which is a folder. The data can be one of\n{_FORMS}"
             )
     name = " ".join(paths)
-    suffixes = [os.path.splitext(without_suffix(x))[1][1:] for x in paths]
-    if source and target and suffixes == [target, source]:
-        raise InputError(
-            "The source file comes first, then the target file. Received: "
-            f"{name} with source={source!r}, target={target!r}"
-        )
     splits = {"train": text_files.LineFiles(" and ".join(paths), paths)}
     return Corpus(name, splits, source, target)
 
@@ -291,7 +285,7 @@ def _open_prepared(
             for number, (x, _) in enumerate(prepared.parts)
         ]
         return _mix(parts, prepared)
-    splits = prepared.splits()
+    splits = {"train": prepared, **prepared.texts()}
     return Corpus(folder, splits, *languages, prepared.task, prepared)
 
 

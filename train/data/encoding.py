@@ -243,15 +243,6 @@ def _make_shard(
     return TokenShard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
 
 
-def check_max_length(max_length: int) -> None:
-    """Raises InputError if it is less than 2."""
-    if max_length < 2:
-        raise InputError(
-            "max_length must be at least 2, one token and the end token. "
-            f"Received: max_length={max_length}"
-        )
-
-
 def check_new_vocabulary(vocab_size: int) -> None:
     """Raises InputError if no tokenizer can have so few tokens."""
     if vocab_size < _SMALLEST_VOCABULARY:
@@ -264,7 +255,6 @@ def check_new_vocabulary(vocab_size: int) -> None:
 
 def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
     """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
-    check_max_length(max_length)
     minimum = 2 * max_length * workers
     if batch_tokens < minimum:
         per_worker = f" for each of {workers} workers" if workers > 1 else ""
@@ -273,15 +263,6 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
             f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
             f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
             "batch_tokens or lower max_length."
-        )
-
-
-def check_pairs(pairs: int, workers: int = 1) -> None:
-    """Raises InputError if there are too few pairs to train on."""
-    if pairs < workers:
-        raise InputError(
-            "Each worker needs a pair to train on. Received: "
-            f"{pairs:,} pairs for {workers} workers"
         )
 
 

@@ -21,7 +21,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json, write_json
+from keras_transformer.support.files import (
+    read_json,
+    reserve_disk_space,
+    write_json,
+)
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Vocabulary, open_vocabulary
 from keras_transformer.train.data.encoding import Statistics, TokenShard
@@ -100,10 +104,6 @@ class Prepared(Split):
             )
         return prepared
 
-    def splits(self) -> dict[str, Split]:
-        """Returns the splits by name, for `Corpus`."""
-        return {"train": self, **self.texts()}
-
     def texts(self, part: int | None = None) -> dict[str, Split]:
         """Returns the splits that are texts, of one of the `parts` if any."""
         splits: dict[str, Split] = {}
@@ -148,6 +148,8 @@ def write_shards(folder: Path, shards: Iterable[TokenShard]) -> int:
     for number, shard in enumerate(shards, start=1):
         paths = shard_paths(folder, number - 1)
         for path, array in zip(paths, shard, strict=True):
+            # NumPy does not say that the disk is full.
+            reserve_disk_space(path, array.nbytes)
             np.save(path, array)
     return number
 

@@ -107,22 +107,13 @@ def _read_lines(path: str) -> Iterator[str]:
             text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)
-                if b"\r" in text and not line.endswith(b"\n"):
-                    raise InputError(
-                        "A corpus must have lines that end with LF or CR LF. "
-                        f"Received: {path}, whose lines end with CR. Convert "
-                        "it, for example with tr '\\r' '\\n'."
-                    )
             try:
                 text = text.decode("utf-8").replace("\0", "")
                 yield text.replace("\r", " ")
             except UnicodeDecodeError as error:
-                marks = codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE
-                utf_16 = number == 1 and line.startswith(marks)
                 raise InputError(
                     "A corpus must be UTF-8 text. Received: "
                     f"{path}, line {number}: {error.reason} at byte "
                     f"{error.start + 1} of the line. Convert it, for example "
-                    f"with iconv -f {'utf-16' if utf_16 else 'latin1'} "
-                    "-t utf-8."
+                    "with iconv -f latin1 -t utf-8."
                 ) from None

@@ -56,16 +56,12 @@ def read_log(path: Path) -> list[dict[str, float]]:
     if not path.exists():
         return []
     try:
-        reader = csv.DictReader(path.read_text("utf-8").splitlines())
-        if "step" not in (reader.fieldnames or ()):
-            raise ValueError(f"columns {reader.fieldnames} without step")
-        rows = []
-        for row in reader:
-            rows.append({x: float(row[x]) for x in COLUMNS if row.get(x)})
-            if "step" not in rows[-1]:
-                raise ValueError("a row without step")
-        return rows
-    except (ValueError, TypeError) as error:
+        return [
+            {"step": float(row["step"])}
+            | {x: float(row[x]) for x in COLUMNS if row.get(x)}
+            for row in csv.DictReader(path.read_text("utf-8").splitlines())
+        ]
+    except (KeyError, ValueError, TypeError) as error:
         raise InputError(
             f"{path} must be a training log. Received: {error}. Move it away: "
             "training resumes without it."

@@ -65,13 +65,6 @@ def test_a_single_file_without_the_suffix_tsv(tmp_path):
         open_corpus([en])
 
 
-def test_two_files_in_the_wrong_order(tmp_path):
-    paths = [write_lines(tmp_path / f"a.{code}", ["x"]) for code in "ab"]
-    assert open_corpus(paths, "a", "b").splits == ("train",)
-    with pytest.raises(InputError, match="source file comes first.*source='b'"):
-        open_corpus(paths, "b", "a")
-
-
 def test_the_same_language_twice(tmp_path):
     write_sides(tmp_path)
     with pytest.raises(InputError, match="different languages"):

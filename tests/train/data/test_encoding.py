@@ -15,7 +15,6 @@ from keras_transformer.train.data import encoding
 from keras_transformer.train.data.encoding import (
     PairEncoder,
     Statistics,
-    check_pairs,
 )
 
 PAIRS = [
@@ -152,10 +151,7 @@ def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
         list(PairEncoder(tokenizer, 20).shards(read()))
 
 
-def test_too_few_pairs():
-    check_pairs(2, workers=2)
-    with pytest.raises(InputError, match="Received: 2 pairs for 3 workers"):
-        check_pairs(2, workers=3)
+def test_no_pair_is_left():
     Statistics(pairs=1).check(20)
     found = Statistics(dropped_long=3, dropped_empty=1, dropped_ratio=2)
     assert found.read == 6
