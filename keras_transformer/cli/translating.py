@@ -145,16 +145,11 @@ class _Problems:
         self, translator: "BaseTranslator", unit: str, side: str = ""
     ) -> None:
         self.unit = unit
-        limit, tokens = translator.max_length, "tokens"
-        options = "--extra-length, --length-factor"
-        if not translator.task.targets_are_text:
-            tokens, options = "symbols", "--extra-length"
-        place, length = ", to", "as long as it may be"
-        if limit is not None:
-            place = f" at {limit - 1} tokens, which is"
-            length = f"with as many {tokens} as there may be, {limit} or fewer"
-        self._truncated = f"{side}truncated{place} all that the model reads"
-        self._incomplete = f"perhaps incomplete, {length} ({options})"
+        limit = translator.max_length
+        place = "" if limit is None else f" at {limit - 1} tokens"
+        self._truncated = f"{side}truncated{place}"
+        limits = "--extra-length and --length-factor"
+        self._incomplete = f"perhaps incomplete, as long as {limits} allow"
         self._names: dict[str, list[str]] = {}  # of inputs, by problem
 
     def note(
