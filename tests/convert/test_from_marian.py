@@ -84,18 +84,6 @@ def test_what_no_search_here_does_is_noted(folder):
     assert convert.read(folder, "marian").notes == expected
 
 
-def test_the_target_language(folder):
-    table = _read_table(folder / "vocab.yml")
-    last = max(table, key=table.__getitem__)
-    table[">>fra<<"] = table.pop(last)
-    write_vocabulary(folder / "vocab.yml", table)
-    for language in ("fra", ">>fra<<"):
-        found = convert.read(folder, "marian", language)
-        assert found.languages == (None, "fra")
-        source = found.vocabulary.source
-        assert source.encode(["The man"])[0][0] == table[">>fra<<"]
-
-
 def test_the_pad_row_follows_the_pieces(opus):
     found = convert.read(opus, "marian")
     table, stored = _read_table(opus / "vocab.yml"), arrays(opus)
@@ -233,21 +221,6 @@ def test_other_searches(folder, changes, field):
     values = DECODER_OPTIONS | changes
     (folder / "decoder.yml").write_text(yaml.safe_dump(values), "utf-8")
     assert field in problem(folder)
-
-
-def test_weights_that_do_not_fit(folder):
-    weights = arrays(folder)
-    del weights["special:model.yml"], weights["encoder_l1_self_Wq"]
-    weights["encoder_l3_self_Wq"] = weights["Wemb"]
-    weights["decoder_l1_ffn_b1"] = np.zeros([1, 3], "float32")
-    rewrite(folder, weights)
-    message = problem(folder)
-    for name in (
-        "encoder_l1_self_Wq",
-        "encoder_l3_self_Wq",
-        "decoder_l1_ffn_b1",
-    ):
-        assert name in message
 
 
 def test_other_files(folder):

@@ -1,9 +1,7 @@
 """Models by name, from a server that answers as the Hub does."""
 
 import io
-import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -102,25 +100,6 @@ def test_weights_of_pytorch_where_there_are_no_others(server, model, tmp_path):
     downloaded = hub.download("helsinki/old")
     assert server.files() == sorted([*SETTINGS, "pytorch_model.bin"])
     assert (downloaded / "pytorch_model.bin").read_text() == "not to be read"
-    # Nothing is said of the file that it lacks.
-    code = "\n".join(
-        [
-            "import sys",
-            "from huggingface_hub.utils import logging",
-            "from keras_transformer.convert import hub",
-            "logging.set_verbosity_warning()",
-            "hub.download('helsinki/old')",
-            "print(logging.get_verbosity() == logging.WARNING)",
-        ]
-    )
-    run = subprocess.run(
-        [sys.executable, "-c", code],
-        env=os.environ
-        | dict(HF_ENDPOINT=server.address, HF_HUB_CACHE=str(tmp_path / "new")),
-        capture_output=True,
-        text=True,
-    )
-    assert (run.stdout, run.stderr) == ("True\n", "")
 
 
 def test_a_revision(server, model, tmp_path):
@@ -205,28 +184,6 @@ def test_no_network(server, model, monkeypatch):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:1")
     check_equal(convert.read(NAME), model)
     assert "connection" in refused("helsinki/other")
-
-
-def test_offline(server, model, tmp_path):
-    convert.read(NAME)
-    requests = list(server.requests)
-    code = (
-        "import sys, keras_transformer as kt\n"
-        "print(kt.convert.read(sys.argv[1]).search.extra_length)"
-    )
-    settings = dict(HF_HUB_OFFLINE="1", HF_HUB_CACHE=str(tmp_path / "cache"))
-
-    def run(name):
-        return subprocess.run(
-            [sys.executable, "-c", code, name],
-            env=os.environ | settings | {"HF_ENDPOINT": server.address},
-            capture_output=True,
-            text=True,
-        )
-
-    assert (run(NAME).stdout, run(NAME).stderr) == ("19\n", "")
-    assert "helsinki/other" in run("helsinki/other").stderr
-    assert server.requests == requests
 
 
 def test_without_the_package(server, monkeypatch):

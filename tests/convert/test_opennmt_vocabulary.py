@@ -180,13 +180,6 @@ def test_vocabularies_that_do_not_fit(vocabulary, tmp_path, change, message):
         vocabulary()
 
 
-@pytest.mark.parametrize("value", [None, 5, ["source.vocab"]])
-def test_a_vocabulary_is_one_file(vocabulary, value):
-    message = "data.yml, data, must have '(source_)?vocabulary': .* type str"
-    with pytest.raises(InputError, match=message):
-        vocabulary(source_vocabulary=value)
-
-
 @pytest.mark.parametrize("name", ["source.vocab", "target.model"])
 def test_missing_files_are_named(vocabulary, tmp_path, name):
     (tmp_path / name).unlink()
