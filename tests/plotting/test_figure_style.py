@@ -66,11 +66,3 @@ def test_the_picture_of_the_readme_shows_a_right_translation():
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "docs/attention.png" in readme
     assert '*"{}" becomes "{}"'.format(*shown) in readme
-
-
-def test_the_picture_of_a_search_is_not_cut():
-    """Behind the last step there is room, where lines to a next one began."""
-    image = pytest.importorskip("PIL.Image").open(ROOT / "docs/trace.png")
-    width, height = image.size
-    room = image.convert("RGB").crop((width - 24, 0, width, height))
-    assert len(room.getcolors()) == 1

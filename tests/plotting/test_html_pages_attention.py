@@ -141,14 +141,6 @@ def test_heat_maps_have_their_tokens_on_both_axes(html):
 
 
 @pytest.mark.slow
-def test_lines_begin_below_what_they_show(html):
-    with open_page(html, width=380) as page:
-        text = page.locator("#reading").bounding_box()
-        lines = page.locator("#lines").bounding_box()
-        assert 0 <= lines["y"] - text["y"] - text["height"] < 20
-
-
-@pytest.mark.slow
 def test_by_keyboard_and_screen_reader(html):
     with open_page(html) as page:
         # One stop of the Tab key for each column.
