@@ -314,7 +314,7 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
         (panels[0], "minutes", "seconds", 60),
         (panels[1], "steps", "step", 1),
     ):
-        figure_style.style_curves(axes)
+        figure_style.style_axes(axes, name, "BLEU")
         for result in results:
             rows = result["checkpoints"][1:]
             axes.plot(
@@ -323,7 +323,6 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
                 label=result["system"],
             )
         axes.axhline(GOAL, color="0.6", linestyle=":")
-        figure_style.style_axes(axes, name, "BLEU")
     panels[0].legend(**figure_style.LEGEND)
     return plot
 

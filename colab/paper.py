@@ -498,14 +498,10 @@ model.set_weights(checkpoints[-1])
 #
 # The search keeps the four most probable hypotheses. Finished ones are ranked
 # by $\log P / lp$ with the length penalty $lp = ((5 + n) / 6)^\alpha$ and
-# $\alpha = 0.6$, where n counts the end token. Here is the greedy search; the
-# page below it has the beam as a tree.
+# $\alpha = 0.6$, where n counts the end token. The page has the beam as a tree.
 
 # %%
 trace = kt.trace(translator, "I am a student.")
-print(str(trace).split("Beam search")[0])
-
-# %%
 trace.to_html()
 
 # %%

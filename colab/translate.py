@@ -160,18 +160,13 @@ for text, score in zip(translation.texts, translation.scores, strict=True):
 # %% [markdown]
 # ## See how the search found it
 #
-# Each step shows what the decoder reads, its most probable tokens, and which
-# hypotheses are kept, finished or pruned. First the greedy search:
+# The page draws the beam search as a tree: each step shows what the decoder
+# reads, its most probable tokens, and which hypotheses are kept, finished or
+# pruned. Choose a token to see its hypothesis. `keras-transformer plot trace`
+# writes the page to a file.
 
 # %%
 trace = kt.trace(translator, "I am a student.")
-print(str(trace).split("Beam search")[0])
-
-# %% [markdown]
-# The page draws the beam search as a tree. Choose a token to see its
-# hypothesis. `keras-transformer plot trace` writes it to a file.
-
-# %%
 trace.to_html()
 
 # %% [markdown]

@@ -155,10 +155,6 @@ class TransformerConfig:
 
     def _problems(self) -> Iterator[str]:
         """Yields a message per combination of values that is impossible."""
-        for name, value in vars(self).items():
-            most = 2**10 if name.endswith("layers") else 2**20
-            if type(value) is int and value > most:
-                yield f"{name} must be at most {most:,}. Received: {value}"
         source_vocab_size = self.source_vocab_size or self.vocab_size
         special_ids = (self.pad_id, self.bos_id, self.eos_id)
         smallest = min(self.vocab_size, source_vocab_size)

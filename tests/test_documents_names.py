@@ -41,7 +41,7 @@ ARGUMENTS = {
     "export": "RUN --output OUTPUT",
     "plot curve": "RUN --output curve.png",
     "plot attention": "RUN SENTENCE --output attention.png",
-    "plot trace": "RUN SENTENCE",
+    "plot trace": "RUN SENTENCE --output trace.html",
     "presets": "",
     "demo": "",
 }

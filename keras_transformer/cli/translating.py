@@ -147,13 +147,10 @@ class _Problems:
     ) -> None:
         self.unit = unit
         limit = translator.max_length
-        options = "--extra-length, --length-factor"
-        place, length = ", to", "as long as it may be"
-        if limit is not None:
-            place = f" at {limit - 1} tokens, which is"
-            length = f"with as many tokens as there may be, {limit} or fewer"
-        self._truncated = f"{side}truncated{place} all that the model reads"
-        self._incomplete = f"perhaps incomplete, {length} ({options})"
+        place = "" if limit is None else f" at {limit - 1} tokens"
+        self._truncated = f"{side}truncated{place}"
+        limits = "--extra-length and --length-factor"
+        self._incomplete = f"perhaps incomplete, as long as {limits} allow"
         self._names: dict[str, list[str]] = {}  # of inputs, by problem
 
     def note(

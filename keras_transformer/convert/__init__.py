@@ -80,11 +80,6 @@ def read(
     is_name = hub.is_name(model)
     if revision is not None and not is_name:
         raise InputError(f"A revision needs a model by name. Received: {model}")
-    if is_name and format not in (None, "huggingface"):
-        raise InputError(
-            "A model by name must have the format huggingface. Received: "
-            f"{model}, which is no folder here, and the format {format}"
-        )
     folder = hub.download(model, revision) if is_name else Path(model)
     if not folder.is_dir():
         raise InputError(

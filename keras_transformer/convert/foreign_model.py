@@ -123,12 +123,7 @@ class ForeignModel:
         return LazyTensors(readers)
 
     def _converted(self, name: str) -> np.ndarray:
-        from keras_transformer.weights import FLOATS
-
-        value = self.tensors[self.names[name]]
-        # `assign` lists what cannot be a weight.
-        can_be = np.ndim(value) and value.dtype.name in FLOATS
-        return self.convert(name, value) if can_be else value
+        return self.convert(name, self.tensors[self.names[name]])
 
     def differences(self) -> dict[str, Any]:
         """Returns the values of the configuration that differ from the paper's.
@@ -144,16 +139,9 @@ class ForeignModel:
 
 
 def imported_config(
-    settings: str | os.PathLike,
-    file: Path,
-    vocabulary: LookupVocabulary,
-    **fields: Any,
+    settings: str | os.PathLike, vocabulary: LookupVocabulary, **fields: Any
 ) -> TransformerConfig:
-    """Returns the architecture of a model that a file of settings describes.
-
-    The file of the weights, which must be large enough, may be what the names
-    of several begin with.
-    """
+    """Returns the architecture of a model that a file of settings describes."""
     fields |= dict(
         vocab_size=vocabulary.vocab_size,
         source_vocab_size=vocabulary.source.vocab_size,
@@ -170,16 +158,4 @@ def imported_config(
         if fields.get(name) == fields[default]:
             fields[name] = None
     with name_file(settings):
-        config = TransformerConfig(**fields)
-    num_bytes = sum(
-        path.stat().st_size
-        for path in file.parent.iterdir()
-        if path.name.startswith(file.name) and path.is_file()
-    )
-    # A weight has two bytes or more, but a row of padding may be added here.
-    if config.num_parameters > num_bytes:
-        raise InputError(
-            f"{file} must have the weights of the model that {settings} "
-            f"describes. Received: only {num_bytes:,} bytes. Download it again."
-        )
-    return config
+        return TransformerConfig(**fields)

@@ -10,7 +10,6 @@ of zeros that is put into the embeddings, the pad row, which is never written.
 """
 
 import functools
-import re
 from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
@@ -115,11 +114,11 @@ def read(folder: Path) -> ForeignModel:
     models = _file_names(decoder, "models")
     if len(models) != 1:
         decoder.refuse("models", "one file, for an ensemble is several models")
-    file = settings_file.resolve_in_folder(folder, models[0])
+    file = settings_file.find_file(folder, models[0])
     tensors = read_tensors(file)
     options = _read_options(tensors, file)
     vocabulary = _read_vocabulary(folder, decoder, options)
-    config = _read_config(options, vocabulary, file)
+    config = _read_config(options, vocabulary)
     names = weight_table.weight_names(config, "marian")
     for name, aliases in _EMBEDDINGS.items():
         for alias in aliases:
@@ -156,7 +155,7 @@ def _read_decoder(folder: Path) -> SettingsFile:
             "that names model and vocabularies. Received: "
             f"{', '.join(names) or 'none'}"
         )
-    path = settings_file.resolve_in_folder(folder, names[0])
+    path = folder / names[0]
     return SettingsFile(path, read_yaml(path.read_bytes(), path))
 
 
@@ -181,7 +180,7 @@ def _file_names(decoder: SettingsFile, field: str) -> list[str]:
 
 
 def _read_config(
-    options: SettingsFile, vocabulary: LookupVocabulary, file: Path
+    options: SettingsFile, vocabulary: LookupVocabulary
 ) -> TransformerConfig:
     for option, values in _REQUIRED.items():
         options.check(option, *values)
@@ -199,7 +198,6 @@ def _read_config(
     d_ff = options.get("transformer-dim-ffn", int, 2048)
     return foreign_model.imported_config(
         options.name,
-        file,
         vocabulary,
         num_layers=options.get("enc-depth", int, 6),
         decoder_layers=options.get("dec-depth", int, 6),
@@ -242,9 +240,7 @@ def _read_vocabulary(
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
         decoder.refuse("vocabs", "the vocabulary of sources and of targets")
-    sizes = options.get("dim-vocabs", list, [])
-    if [type(size) for size in sizes] != [int, int]:
-        options.refuse("dim-vocabs", "two numbers of rows")
+    sizes = options.get("dim-vocabs", list)
     sides = [
         _read_side(folder, names[0], "source.spm", decoder),
         _read_side(folder, names[1], "target.spm", decoder),
@@ -279,7 +275,7 @@ def _read_side(
     folder: Path, name: str, model_name: str, decoder: SettingsFile
 ) -> tuple[bytes, dict[str, int], str, str]:
     """Returns SentencePiece model, ids of pieces, end token and <unk>."""
-    file = settings_file.resolve_in_folder(folder, name)
+    file = settings_file.find_file(folder, name)
     if name.endswith(".spm"):
         model = file.read_bytes()
         return model, *_read_pieces(model, file)
@@ -305,19 +301,9 @@ def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
 
 def _read_table(file: Path) -> dict[str, int]:
     """Reads a YAML file with the id of each piece, as Marian writes it."""
-    try:
-        text = file.read_bytes().decode("utf-8").translate(_HIDE)
-    except UnicodeDecodeError as error:
-        raise InputError(f"{file} must be UTF-8. Received: {error}") from error
-    entries = SettingsFile(file, read_yaml(text, file, as_texts=True))
-    table = {}
-    for key, number in entries.values.items():
-        piece = key.translate(_SHOW)
-        if not (isinstance(number, str) and re.fullmatch("[0-9]{1,9}", number)):
-            entries.refuse(piece, "an id")
-        table[piece] = int(number)
-    lookup_vocabulary.check_ids(table, file)
-    return table
+    text = file.read_text("utf-8").translate(_HIDE)
+    entries = SettingsFile(file, read_yaml(text, file, as_texts=True)).values
+    return {piece.translate(_SHOW): int(i) for piece, i in entries.items()}
 
 
 # === Weights ===

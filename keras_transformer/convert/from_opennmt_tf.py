@@ -112,9 +112,6 @@ def _newest(folder: Path) -> Path:
             "ckpt-100.data-00000-of-00001. Received: none"
         )
     *_, index = max(checkpoints)
-    for path in index.parent.glob(f"{index.stem}.*"):
-        name = path.relative_to(folder).as_posix()
-        settings_file.resolve_in_folder(folder, name)
     return index.with_suffix("")
 
 
@@ -139,12 +136,7 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
 
 def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
     needed = [_SOURCE, _ENCODER + _INNER, _DECODER + _INNER]
-    needed += {_TARGET} & set(shapes)
-    missing = [
-        f"{name} of shape {shapes[name]}" if name in shapes else f"no {name}"
-        for name in needed
-        if len(shapes.get(name, ())) != 2
-    ]
+    missing = [f"no {name}" for name in needed if name not in shapes]
     foreign = sorted(name for name in shapes if _FOREIGN.search(name))
     if missing and not foreign:
         foreign = sorted(shapes)
@@ -166,7 +158,6 @@ def _read_config(
     is_shared = _TARGET not in shapes
     is_tied = f"{_OUTPUT}/kernel" not in shapes
     return foreign_model.imported_config(
-        file,
         file,
         vocabulary,
         num_layers=_count_layers(shapes, _ENCODER),
@@ -215,7 +206,6 @@ def _read_description(folder: Path, d_model: int) -> _Description:
     if d_model < 128:
         heads, reason = 0, "no file, and narrow models have others"
     if path.exists():
-        path = settings_file.resolve_in_folder(folder, path.name)
         text = path.read_bytes().decode(errors="replace")
         heads, reason = 0, path.name
     words = set(re.findall(r"\w+", text))
@@ -258,8 +248,7 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     paths = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
     sections = []
     for path in paths:
-        content = settings_file.read_bytes(folder, path.name)
-        values = settings_file.read_yaml(content, path)
+        values = settings_file.read_yaml(path.read_bytes(), path)
         if isinstance(values, dict) and "data" in values:
             data = SettingsFile(f"{path}, data,", values["data"])
             params = values.get("params") or {}

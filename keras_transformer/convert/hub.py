@@ -2,7 +2,6 @@
 
 import functools
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,10 +17,8 @@ def is_name(model: str | os.PathLike) -> bool:
     """Returns whether a model is on the Hub and not in a folder."""
     if not isinstance(model, str):
         return False
-    if model.startswith(_PREFIX):
-        return True
-    has_form = re.fullmatch(r"\w[\w.-]*/\w[\w.-]*", model, re.ASCII)
-    return bool(has_form) and not os.path.lexists(model)
+    has_form = model.count("/") == 1 and not os.path.exists(model)
+    return model.startswith(_PREFIX) or has_form
 
 
 def download(model: str, revision: str | None = None) -> Path:
@@ -29,10 +26,7 @@ def download(model: str, revision: str | None = None) -> Path:
 
     They are in the cache of huggingface_hub, and only those that are read.
     """
-    is_explicit = model.startswith(_PREFIX)
-    with name_file(
-        model if is_explicit else f"{model}, which is no folder here,"
-    ):
+    with name_file(model):
         folder = _fetch(model, revision, from_hugging_face.SETTINGS)
         from_hugging_face.read_settings(folder)
         for file in from_hugging_face.WEIGHTS:
@@ -64,26 +58,9 @@ def _fetch(
     # It raises errors of many types, and so do the packages that it uses.
     except Exception as error:
         raise InputError(
-            "The Hugging Face Hub must have a model of this name that can be "
-            f"downloaded. Received: {_explain(error)}"
+            "It must be a folder, or the name of a model that the Hugging Face "
+            f"Hub has and you may read. Received: {error}"
         ) from error
     finally:
         logging.set_verbosity(verbosity)
     return Path(folder)
-
-
-def _explain(error: Exception) -> str:
-    """Returns why a download failed, and what to do."""
-    from huggingface_hub import errors
-
-    login = "log in with `hf auth login`, or set HF_TOKEN"
-    if isinstance(error, errors.GatedRepoError):
-        return f"a gated model. Ask for access on its page, and {login}"
-    if isinstance(error, errors.RepositoryNotFoundError):
-        return f"no such model, or a private one. If it is private, {login}"
-    if isinstance(error, errors.RevisionNotFoundError):
-        return "a model without this revision. Its page lists those it has"
-    problem = str(error.__cause__ or error).strip().partition("\n")[0]
-    if isinstance(error, errors.LocalEntryNotFoundError):
-        return f"no answer, and not all of its files in the cache: {problem}"
-    return f"{type(error).__name__}: {problem}"

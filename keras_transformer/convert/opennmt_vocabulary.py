@@ -64,7 +64,7 @@ def _field(data: SettingsFile, side: str, name: str) -> str:
 
 
 def _resolve(folder: Path, path: str) -> Path:
-    return settings_file.resolve_in_folder(folder, PurePath(path).name)
+    return settings_file.find_file(folder, PurePath(path).name)
 
 
 def _read_pieces(
@@ -89,11 +89,8 @@ def _read_pieces(
 
 def _read_table(path: Path, rows: int) -> dict[str, int]:
     """Returns the ids of a vocabulary. The unknown token is not in the file."""
-    try:
-        # A piece may contain other ends of lines.
-        lines = path.read_bytes().decode().split("\n")
-    except ValueError as error:
-        raise InputError(f"{path} must be UTF-8. Received: {error}") from error
+    # A piece may contain other ends of lines.
+    lines = path.read_bytes().decode().split("\n")
     tokens = [line.removesuffix("\r") for line in lines]
     if not tokens[-1]:
         tokens.pop()
@@ -118,7 +115,7 @@ def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
         # Training read texts that were split before.
         models = sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
         if len(models) == 1:
-            return settings_file.resolve_in_folder(folder, models[0].name)
+            return models[0]
         names = ", ".join(path.name for path in models)
         raise InputError(
             f"{data.name} must have {field!r}, or the folder one file *.model "

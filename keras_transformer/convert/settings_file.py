@@ -1,12 +1,12 @@
-"""Files of another system's model: where they may be, and their settings."""
+"""Files of another system's model, and their settings."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn
 
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import parse_json
 from keras_transformer.support.startup import explain_missing_packages
 
 
@@ -30,10 +30,9 @@ class SettingsFile:
         if default is not ... and field not in self.values:
             return default
         value = self.values.get(field)
-        # True is an integer in Python. Larger integers may be no floats.
-        if value_type is float and type(value) is int and abs(value) < 2**63:
+        if value_type is float and type(value) is int:
             return float(value)
-        if type(value) is not value_type:
+        if type(value) is not value_type:  # True is an integer in Python
             self.refuse(field, f"a value of type {value_type.__name__}")
         return value
 
@@ -63,24 +62,9 @@ class SettingsFile:
         )
 
 
-def resolve_in_folder(folder: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file, which must be in a model's folder.
-
-    A link must not lead out of it. In the cache of Hugging Face, where the
-    files of a model are links, it must stay in the model's part of it.
-    """
-    path, root = Path(folder, name), Path(os.path.realpath(folder))
-    # CACHE/models--OWNER--NAME/snapshots/REVISION links to ../../blobs/HASH.
-    for parent in root.parents:
-        if parent.name.startswith("models--"):
-            root = parent
-            break
-    target = Path(os.path.realpath(path))  # `resolve` fails at a loop of links
-    if not target.is_relative_to(root):
-        raise InputError(
-            f"{path} must be a file inside {root}. Received: {target}. Copy it "
-            "into the folder if you trust it."
-        )
+def find_file(folder: str | os.PathLike, name: str) -> Path:
+    """Returns the path of a file, which must be in a model's folder."""
+    path = Path(folder, name)
     if not path.is_file():
         raise InputError(f"{folder} must have the file {name}. Received: none")
     return path
@@ -88,25 +72,19 @@ def resolve_in_folder(folder: str | os.PathLike, name: str) -> Path:
 
 def read_bytes(folder: Path, name: str) -> bytes:
     """Returns the content of a file of a model's folder."""
-    return resolve_in_folder(folder, name).read_bytes()
+    return find_file(folder, name).read_bytes()
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Returns the object in a JSON file of a model's folder."""
-    path = resolve_in_folder(folder, name)
-    try:
-        values = parse_json(path.read_text("utf-8"))
-    except ValueError as error:
-        raise InputError(
-            f"{path} must be valid JSON. Received: {error}"
-        ) from error
-    return SettingsFile(path, values).values
+    path = find_file(folder, name)
+    return SettingsFile(path, files.read_json(path)).values
 
 
 def read_yaml(
     content: bytes | str, name: str | os.PathLike, as_texts: bool = False
 ) -> Any:
-    """Returns the value of a YAML document, which may have no aliases.
+    """Returns the value of a YAML document.
 
     With `as_texts`, numbers and words like `no` stay texts.
     """
@@ -117,10 +95,6 @@ def read_yaml(
         loaders = yaml.CSafeLoader, yaml.CBaseLoader
     loader = loaders[as_texts]
     try:
-        # A few bytes with aliases of aliases become a value of any length.
-        tokens = yaml.scan(content, loader)
-        if any(isinstance(token, yaml.AliasToken) for token in tokens):
-            raise ValueError("an alias; write its value in its place")
         return yaml.load(content, loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except yaml.YAMLError as error:
         raise InputError(f"{name} must be YAML. Received: {error}") from error

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import json
 import os
-import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
@@ -133,9 +132,5 @@ def _npz_readers(file: Path) -> torch_files.Readers:
         with np.load(file, allow_pickle=False) as arrays:
             return arrays[name]
 
-    with zipfile.ZipFile(file) as archive:
-        # A small file could take all memory.
-        if any(entry.compress_type for entry in archive.infolist()):
-            raise ValueError("compressed arrays; store them with numpy.savez")
     with np.load(file, allow_pickle=False) as arrays:
         return {name: functools.partial(read, name) for name in arrays.files}

@@ -27,7 +27,6 @@ COLORS = (
     "#e69f00",
     "#7f7f7f",
 )
-_LINES = ("-", "--", ":", "-.")  # of another length: 28 curves are different
 FONT_POINTS = 8
 LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
 _DPI = 150
@@ -74,17 +73,9 @@ def new_figure(width: float, height: float, title: str) -> "Figure":
     return figure
 
 
-def style_curves(axes: Any) -> None:
-    """Lets the curves that are plotted next differ in color and pattern."""
-    count = len(COLORS) * len(_LINES)
-    axes.set_prop_cycle(
-        color=[COLORS[i % len(COLORS)] for i in range(count)],
-        linestyle=[_LINES[i % len(_LINES)] for i in range(count)],
-    )
-
-
 def style_axes(axes: Any, x_label: str, y_label: str) -> None:
-    """Names the axes of a plot and removes frame lines."""
+    """Prepares axes for curves: their colors, names and a grid."""
+    axes.set_prop_cycle(color=COLORS)
     axes.set_xlabel(x_label, fontsize=FONT_POINTS)
     axes.set_ylabel(y_label, fontsize=FONT_POINTS)
     axes.tick_params(labelsize=FONT_POINTS)

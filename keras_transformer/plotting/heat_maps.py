@@ -1,6 +1,5 @@
 """Heat maps with tokens on their axes, as the paper's Figures 3 to 5."""
 
-import unicodedata
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -15,15 +14,11 @@ if TYPE_CHECKING:
     from keras_transformer.inference.translator import TranslationAttention
 
 # Sizes are in inches.
-_SMALLEST_CELL = 0.16  # a line of text
-_LARGEST_CELL = 0.5
-_SMALLEST_MAP = 1.2
-_TARGET_MAP = 2.0  # size of a map, if its cells then have an allowed size
-_CHARACTER = 0.07  # mean width of a character in a label
-_GAP = 0.35  # between maps, with their titles
-_BORDERS = (1.5, 0.9)  # names of axes, the color bar, the title
+_CELL = 0.16  # a line of text
+_SMALLEST_MAP = 2.0
+_LABELS = 1.8  # beside a map
+_SMALLEST_FIGURE = (5.0, 4.0)
 _LONGEST_LABEL = 20  # characters
-_MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
 
 
 def translation_figure(
@@ -55,8 +50,11 @@ def translation_figure(
         )
     name, rows, columns = kinds[kind]
     layers = getattr(attention, kind)
-    check_layer(layer, len(layers))
     layer = len(layers) if layer is None else layer
+    if not 1 <= layer <= len(layers):
+        raise InputError(
+            f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
+        )
     row_name = "output position, predicting the next token"
     if kind == "encoder":
         row_name = "source position"
@@ -64,14 +62,6 @@ def translation_figure(
     scores, title = layers[layer - 1], f"{name}, layer {layer}"
     axis_labels = row_name, f"{column_name} position attended to"
     return attention_figure(scores, rows, columns, title, axis_labels)
-
-
-def check_layer(layer: int | None, num_layers: int) -> None:
-    """Raises InputError if there is no such layer; None is the last one."""
-    if layer is not None and not 1 <= layer <= num_layers:
-        raise InputError(
-            f"The model has layers 1 to {num_layers}. Received: layer={layer}"
-        )
 
 
 def attention_figure(
@@ -102,8 +92,7 @@ def attention_figure(
         the color bar.
 
     Raises:
-        InputError: If the shape of the scores does not fit the tokens, or
-            there are more than 80 tokens.
+        InputError: If the shape of the scores does not fit the tokens.
     """
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
@@ -113,28 +102,15 @@ def attention_figure(
             f"here [heads, {expected[0]}, {expected[1]}] with at least one "
             f"head, row and column. Received: shape {list(scores.shape)}."
         )
-    if max(expected) > _MOST_TOKENS:
-        raise InputError(
-            f"A figure has at most {_MOST_TOKENS} tokens per side. "
-            f"Received: {expected[0]} rows and {expected[1]} columns. "
-            "A page of all layers has no limit: kt.plotting.attention_page."
-        )
-    figure = new_figure(1, 1, title)  # its size depends on the labels
-    rows, columns = _labels(rows), _labels(columns)
     grid_columns = min(len(scores), 2 if len(scores) <= 4 else 4)
     grid_rows = -(-len(scores) // grid_columns)
-    cell = min(max(_TARGET_MAP / max(expected), _SMALLEST_CELL), _LARGEST_CELL)
-    map_width = max(len(columns) * cell, _SMALLEST_MAP) + _GAP
-    map_height = max(len(rows) * cell, _SMALLEST_MAP) + _GAP
-    map_width += _CHARACTER * max(map(len, rows))
-    map_height += _CHARACTER * max(map(len, columns))
-    # The title and the name of the rows are in a larger font.
-    title_width = 1.4 * _CHARACTER * len(title) + _GAP
-    name_height = 1.2 * _CHARACTER * len(axis_labels[0]) + _GAP
-    figure.set_size_inches(
-        max(grid_columns * map_width + _BORDERS[0], title_width),
-        max(grid_rows * map_height + _BORDERS[1], name_height),
+    map_height, map_width = (
+        max(count * _CELL, _SMALLEST_MAP) + _LABELS for count in expected
     )
+    width = max(grid_columns * map_width, _SMALLEST_FIGURE[0])
+    height = max(grid_rows * map_height, _SMALLEST_FIGURE[1])
+    figure = new_figure(width, height, title)
+    rows, columns = _labels(rows), _labels(columns)
     style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
     figure.supylabel(axis_labels[0], **style)
     figure.supxlabel(axis_labels[1], **style)
@@ -174,8 +150,7 @@ def _labels(tokens: Sequence[str]) -> list[str]:
         text = "".join(
             character
             # Some fonts have a glyph for control characters: a box.
-            if ord(character) in drawable
-            and unicodedata.category(character)[0] != "C"
+            if ord(character) in drawable and character.isprintable()
             else character.encode("unicode_escape").decode()
             for character in token.replace("\N{LOWER ONE EIGHTH BLOCK}", "·")
         )

@@ -2,22 +2,17 @@
 
 import dataclasses
 import os
-from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding import BeamSearcher, BeamState, Candidates
-from keras_transformer.decoding.loop import growing_shapes
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator, check_hypothesis
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
-from keras_transformer.plotting.trace_text import trace_text
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_write, check_output
-
-TRACE_SUFFIXES = (".html", ".txt")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -86,26 +81,15 @@ class SearchTrace:
         """
         return self.steps[-1].finished
 
-    @property
-    def at_max_length(self) -> bool:
-        """Whether the search ended there, and not by `BeamSearch.stop`."""
-        return self.steps[-1].length == self.max_length
-
 
 @dataclasses.dataclass(frozen=True)
 class Trace:
-    """A text's greedy search and beam search, step by step.
-
-    `str(trace)` shows them as text.
-    """
+    """A text's greedy search and beam search, step by step."""
 
     source: str  # the text
     source_pieces: list[str]  # what the encoder reads, the end token last
     greedy: SearchTrace  # the same search with one hypothesis
     beam: SearchTrace  # the search of the translator
-
-    def __str__(self) -> str:
-        return trace_text(self)
 
     def to_html(self, hypothesis: int = 0) -> HtmlPage:
         """Returns a page, on which the beam is drawn as a tree.
@@ -123,20 +107,18 @@ class Trace:
         return render_page(__package__, "trace.html", title, data)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the trace as a page or as text, atomically.
+        """Writes the page atomically.
 
         Args:
-            path: A file ending in `.html` or `.txt`.
+            path: A file ending in `.html`.
 
         Raises:
             InputError: If the file's name has another ending, or its folder
                 does not exist.
         """
-        check_output(path, TRACE_SUFFIXES)
-        is_page = Path(path).suffix.lower() == ".html"
-        text = self.to_html() if is_page else str(self)
+        check_output(path, (".html",))
         with atomic_write(path) as partial:
-            partial.write_text(text, "utf-8")
+            partial.write_text(self.to_html(), "utf-8")
 
 
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
@@ -159,7 +141,8 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     Example:
 
     ```python
-    print(kt.trace(kt.Translator.open("runs/demo"), "I am a student."))
+    translator = kt.Translator.open("runs/demo")
+    kt.trace(translator, "I am a student.").save("trace.html")
     ```
     """
     check_values(POSITIVE_INTEGER, num_tokens=num_tokens)
@@ -181,67 +164,29 @@ def _record(
     num_translations: int,
     num_tokens: int,
 ) -> SearchTrace:
-    """Runs a search for ids `[1, S]` as `translate` does, and records it."""
+    """Runs a search for ids `[1, S]` step by step."""
     num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
-
-    def run(source: tf.Tensor) -> tuple[list[tf.Tensor], tf.Tensor]:
-        searcher, state = translator.pipeline.beam_search_steps(
-            source, num_translations, search
-        )
-        history = _search_history(searcher, state, num_tokens)
-        return history, state.constraints.max_lengths
-
-    # As a graph, since another program rounds differently.
-    key = ("trace", search, num_translations, num_tokens)
-    signature = [tf.TensorSpec([1, None], tf.int32)]
-    graph = translator.compiled(key, run, signature)
-    history, max_lengths = graph(ids)
-    # The same steps are taken again, without the model.
-    special_ids = translator.pipeline.special_ids._asdict()
-    searcher = BeamSearcher(None, search, num_translations, **special_ids)
+    searcher, state = translator.pipeline.beam_search_steps(
+        ids, num_translations, search
+    )
+    max_length = int(state.constraints.max_lengths[0])
     recorder = _StepRecorder(translator, searcher, text)
-    state = searcher.start((), max_lengths, None)
     steps = []
-    columns = (tf.unstack(tensor, axis=1) for tensor in history)
-    for *fields, log_probs, tokens in zip(*columns, strict=True):
-        candidates, before = Candidates(*fields), state
+    while searcher.can_win(state)[0]:
+        log_probs, before = searcher.predict(state)
+        candidates = searcher.candidates(before, log_probs)
         state = searcher.advance(before, candidates)
         arrays = tf.nest.map_structure(
-            np.asarray, (before, candidates, log_probs, tokens, state)
+            np.asarray,
+            (
+                before._replace(cache=()),
+                candidates,
+                *tf.math.top_k(log_probs, num_tokens),
+                state._replace(cache=()),
+            ),
         )
         steps.append(recorder.record(*arrays))
-    return SearchTrace(search, int(max_lengths[0]), steps)
-
-
-def _search_history(
-    searcher: BeamSearcher, state: BeamState, count: int
-) -> list[tf.Tensor]:
-    """Takes all steps of a search, of K hypotheses.
-
-    Returns the fields of the `Candidates` of each step, `[1, t, 2K]`, then
-    log P and ids of the most probable tokens of each hypothesis,
-    `[1, t, K, count]`.
-    """
-
-    def extend(state: BeamState, past: list[tf.Tensor]) -> tuple:
-        log_probs, state = searcher.predict(state)
-        candidates = searcher.candidates(state, log_probs)
-        step = [*candidates, *tf.math.top_k(log_probs, count)]
-        both = zip(past, step, strict=True)
-        past = [tf.concat([x, row[:, None]], axis=1) for x, row in both]
-        return searcher.advance(state, candidates), past
-
-    k = searcher.settings.beam_size
-    shapes = [[1, 0, 2 * k]] * 3 + [[1, 0, k, count]] * 2
-    dtypes = (tf.int32, tf.int32, tf.float32, tf.float32, tf.int32)
-    variables = state, list(map(tf.zeros, shapes, dtypes))
-    _, history = tf.while_loop(
-        lambda state, _: searcher.can_win(state)[0],
-        extend,
-        variables,
-        shape_invariants=growing_shapes(variables),
-    )
-    return history
+    return SearchTrace(search, max_length, steps)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -269,32 +214,25 @@ class _StepRecorder:
             )
             for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
         ]
-        length, finished = int(after.index), self._finished(after)
-        continuations = self._continuations(before, candidates, after)
+        length = int(after.index)
         penalty = self._penalty(length)
-        return TraceStep(length, penalty, hypotheses, continuations, finished)
-
-    def _continuations(
-        self, before: BeamState, candidates: Candidates, after: BeamState
-    ) -> list[Continuation]:
         is_live = np.isfinite(after.live_log_probs)
         last_ids, parents = after.last_ids[is_live], after.parents[is_live]
         live = set(zip(last_ids, parents, strict=True))
-        penalty = self._penalty(int(after.index))
         continuations = []
         for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
             token_id, parent, log_prob = (x[0, rank] for x in candidates)
             fate = "live" if (token_id, parent) in live else "pruned"
-            if token_id == self.searcher.eos_id and (
-                rank < self.searcher.settings.beam_size
-            ):
+            is_best = rank < self.searcher.settings.beam_size
+            if is_best and token_id == self.searcher.eos_id:
                 fate = "finished"
             before_token = before.live_log_probs[0, parent]
             token = self._token(token_id, log_prob - before_token)
             scores = float(log_prob), float(log_prob) / penalty
             continuation = Continuation(int(parent), token, *scores, fate)
             continuations.append(continuation)
-        return continuations
+        finished = self._finished(after)
+        return TraceStep(length, penalty, hypotheses, continuations, finished)
 
     def _finished(self, state: BeamState) -> list[FinishedHypothesis]:
         finished = []

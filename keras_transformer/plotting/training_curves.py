@@ -20,7 +20,7 @@ def training_figure(
     that no row has is left out.
 
     Args:
-        rows: From `train.log.read_log`.
+        rows: The rows of `log.csv`, as numbers by column.
         title: Title, such as the name of the run.
         score: Name of the score, the task's `watched_label`.
 
@@ -42,11 +42,10 @@ def training_figure(
     figure = figure_style.new_figure(4.2 * len(panels), 3, title)
     grid = figure.subplots(1, len(panels), squeeze=False)[0]
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
-        figure_style.style_curves(axes)
+        figure_style.style_axes(axes, "step", label)
         for line, name in lines.items():
             points = [(row["step"], row[name]) for row in rows if name in row]
             if points:
                 axes.plot(*zip(*points, strict=True), label=line)
-        figure_style.style_axes(axes, "step", label)
         axes.legend(**figure_style.LEGEND)
     return figure

@@ -113,13 +113,8 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
 
 def check_new(path: str | os.PathLike) -> None:
     """Checks that nothing is at a path."""
-    path = Path(path)
-    if path.exists():
-        hint = "; for TensorFlow Serving, the next version number"
-        raise InputError(
-            f"{path} already exists. Choose another name"
-            f"{hint if path.name.isdecimal() else ''}."
-        )
+    if Path(path).exists():
+        raise InputError(f"{path} already exists. Choose another name.")
 
 
 def check_free(path: str | os.PathLike) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 
 
 @contextlib.contextmanager
@@ -20,8 +19,7 @@ def locked(
 
     Messages name `output`, by default the folder.
     """
-    with explain_missing_packages():
-        from filelock import FileLock, Timeout
+    from filelock import FileLock, Timeout
 
     lock = FileLock(Path(path) / name, timeout=-1 if wait else 0)
     try:

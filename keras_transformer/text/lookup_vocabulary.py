@@ -165,7 +165,7 @@ class LookupVocabulary(Vocabulary):
         return self._pieces[token_id]
 
     def is_control(self, token_id: int) -> bool:
-        piece = self._pieces[self._checked(token_id)]
+        piece = self._pieces[token_id]
         return piece in self.special[:5] or piece.startswith(">>")
 
     @property

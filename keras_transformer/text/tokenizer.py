@@ -265,4 +265,4 @@ class Tokenizer(Vocabulary):
         return self._processor.IdToPiece(token_id)
 
     def is_control(self, token_id: int) -> bool:
-        return self._processor.IsControl(self._checked(token_id))
+        return self._processor.IsControl(int(token_id))

@@ -4,7 +4,6 @@ import io
 import random
 import re
 import tempfile
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -82,23 +81,8 @@ def _read_lines(texts: Iterable[str]) -> Iterator[str]:
     """Yields lines that the trainer accepts."""
     for i, text in enumerate(texts):
         text = read_text(text, f"texts[{i}]").replace("\0", "")
-        start = 0
-        while start < len(text):
-            end = limit = start + _MAX_LINE_LENGTH
-            while _are_joined(text[end - 1 : end + 1]) and end > start + 1:
-                end -= 1
-            end = end if end > start + 1 else limit
-            yield text[start:end]
-            start = end
-
-
-def _are_joined(pair: str) -> bool:
-    """Returns whether two characters form one, such as a family of emoji."""
-    if len(pair) < 2:  # the end of a text
-        return False
-    is_mark = unicodedata.category(pair[1]).startswith("M")
-    is_skin_tone = "\U0001f3fb" <= pair[1] <= "\U0001f3ff"
-    return is_mark or is_skin_tone or "\u200d" in pair
+        for start in range(0, len(text), _MAX_LINE_LENGTH):
+            yield text[start : start + _MAX_LINE_LENGTH]
 
 
 def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:

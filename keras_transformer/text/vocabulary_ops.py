@@ -9,7 +9,6 @@ import tensorflow as tf
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import INVISIBLE, SPACES
 from keras_transformer.text.tags import LANGUAGE
-from keras_transformer.text.vocabulary import load_processor
 
 
 def normalize_sources(texts: tf.Tensor) -> tf.Tensor:
@@ -48,17 +47,6 @@ def sentencepiece_ops(model: bytes, out_type: tf.DType = tf.int32) -> Any:
     ops._model_resource = Model()
     # The first access creates it, which must not happen in a graph.
     _ = ops._model_resource.resource_handle
-    size, unchecked = load_processor(model).GetPieceSize(), ops.id_to_string
-
-    def id_to_string(ids: tf.Tensor) -> tf.Tensor:
-        # Of other ids the operation ends the process.
-        in_range = tf.reduce_all((ids >= 0) & (ids < size))
-        message = f"Ids must be from 0 to {size - 1}. Received:"
-        check = tf.debugging.Assert(in_range, [message, ids])
-        with tf.control_dependencies([] if check is None else [check]):
-            return unchecked(tf.identity(ids))
-
-    ops.id_to_string = id_to_string
     return ops
 
 

@@ -34,14 +34,6 @@ def test_flags_of_train_are_those_of_recipe_and_architecture():
     assert arguments["architecture"] == {"num_layers": 1}
 
 
-def test_every_strategy_can_be_chosen():
-    from keras_transformer.train.strategy import STRATEGIES
-
-    for name in STRATEGIES:
-        words = ["train", "embedded", "--output", "run", "--strategy", name]
-        assert parse(words)[1]["strategy"] == name
-
-
 # === Help ===
 
 

@@ -90,13 +90,6 @@ def test_output_appears_line_by_line(monkeypatch):
     assert terminal.run(command) == 0
 
 
-def test_output_without_a_line_end_is_written(monkeypatch):
-    output = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
-    assert terminal.run(lambda: print("first", end="")) == 0
-    assert output.getvalue() == b"first"
-
-
 CLI = (sys.executable, "-m", "keras_transformer")
 
 

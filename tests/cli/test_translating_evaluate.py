@@ -178,18 +178,6 @@ def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):
     assert call["corpus"].name == data[0]
 
 
-@pytest.mark.parametrize(
-    ("corpora", "message"),
-    [
-        (5, "need a list of entries. Received: 5"),
-        ([{"tag": "<bt>"}], "must have data, and valid values of data, wei"),
-    ],
-)
-def test_damaged_corpora_of_a_run(run_cli, tmp_path, corpora, message):
-    run = write_run(tmp_path / "run", corpora=corpora)
-    check_refused(run_cli("evaluate", run), message)
-
-
 def test_a_language_that_was_translated_to_is_recorded(
     run_cli, opened, call, folder, monkeypatch
 ):

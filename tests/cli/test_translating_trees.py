@@ -122,11 +122,7 @@ def test_formats_of_trees(run_cli, parser, monkeypatch):
     code, out, err = run_cli("translate", folder)
     tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
-    assert err == (
-        "keras-transformer: line 3: perhaps incomplete, with as many tokens as "
-        "there may be, 32 or fewer (--extra-length, --length-factor); line 4: "
-        "repaired, because the model wrote no tree over them\n"
-    )
+    assert "line 3: perhaps incomplete" in err and "line 4: repaired" in err
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
     _, out, _ = run_cli("translate", folder, "--n-best", 2, "--tokenized")
     assert out.splitlines() == [

@@ -1,4 +1,3 @@
-import dataclasses
 import shutil
 
 import numpy as np
@@ -83,18 +82,6 @@ def test_what_no_search_here_does_is_noted(folder):
     (folder / "decoder.yml").write_text(yaml.safe_dump(values), "utf-8")
     expected = [f"{name}={value}" for name, value in noted.items()]
     assert convert.read(folder, "marian").notes == expected
-
-
-def test_the_target_language(folder):
-    table = _read_table(folder / "vocab.yml")
-    last = max(table, key=table.__getitem__)
-    table[">>fra<<"] = table.pop(last)
-    write_vocabulary(folder / "vocab.yml", table)
-    for language in ("fra", ">>fra<<"):
-        found = convert.read(folder, "marian", language)
-        assert found.languages == (None, "fra")
-        source = found.vocabulary.source
-        assert source.encode(["The man"])[0][0] == table[">>fra<<"]
 
 
 def test_the_pad_row_follows_the_pieces(opus):
@@ -207,8 +194,6 @@ def test_an_output_layer_of_its_own(spm, tmp_path, name):
         ({"enc_depth": "six"}, "enc-depth='six'"),
         ({"transformer_heads": 5}, "num_heads=5"),
         ({"dim_vocabs": [8, 8]}, "the 8 pieces that dim-vocabs"),
-        ({"dim_vocabs": ["a", 8]}, "dim-vocabs=['a', 8]"),
-        ({"dim_emb": 10**6}, "must have the weights of the model"),
     ],
 )
 def test_other_models(folder, changes, field):
@@ -228,7 +213,6 @@ def test_other_models(folder, changes, field):
         ({"shortlist": ["lex.s2t.gz"]}, "shortlist="),
         ({"beam-size": 0}, "beam_size=0"),
         ({"normalize": "much"}, "normalize='much'"),
-        ({"normalize": 10**400}, "type float"),
         ({"beam-size": None}, "beam-size=None"),
     ],
 )
@@ -239,44 +223,7 @@ def test_other_searches(folder, changes, field):
     assert field in problem(folder)
 
 
-def test_weights_that_do_not_fit(folder):
-    weights = arrays(folder)
-    del weights["special:model.yml"], weights["encoder_l1_self_Wq"]
-    weights["encoder_l3_self_Wq"] = weights["Wemb"]
-    weights["decoder_l1_ffn_b1"] = np.zeros([1, 3], "float32")
-    rewrite(folder, weights)
-    message = problem(folder)
-    for name in (
-        "encoder_l1_self_Wq",
-        "encoder_l3_self_Wq",
-        "decoder_l1_ffn_b1",
-    ):
-        assert name in message
-
-
-@pytest.mark.parametrize(
-    "value", [np.array("much"), np.array(["a", "b"]), np.arange(4)]
-)
-def test_weights_that_are_no_arrays_of_floats(folder, value):
-    weights = arrays(folder)
-    del weights["special:model.yml"]
-    changed = "Wemb", "decoder_ff_logit_out_b", "encoder_l1_ffn_W1"
-    rewrite(folder, weights | dict.fromkeys(changed, value))
-    message = problem(folder)
-    for name in changed:
-        assert f"{name}: {value.dtype} instead of floats" in message
-
-
-def test_weights_that_are_numbers(folder):
-    foreign = convert.read(folder, "marian")
-    tensors = dict.fromkeys(foreign.tensors, np.array(1.0, "float32"))
-    with pytest.raises(
-        InputError, match=r"Wemb: shape \[\] instead of \[737, "
-    ):
-        dataclasses.replace(foreign, tensors=tensors).load_model()
-
-
-def test_other_files(folder, tmp_path):
+def test_other_files(folder):
     assert "fra" in problem(folder, "fra")
     content = (folder / "model.npz").read_bytes()
     (folder / "model.npz").write_bytes(content[:5000])
@@ -290,10 +237,6 @@ def test_other_files(folder, tmp_path):
     assert "must be YAML" in problem(folder)
     (folder / "model.npz").unlink()
     assert "must have the file model.npz" in problem(folder)
-    outside = tmp_path / "model.npz"
-    outside.write_bytes(content)
-    (folder / "model.npz").symlink_to(outside)
-    assert "inside" in problem(folder)
     (folder / "target.spm").unlink()
     assert "model.npz" in problem(folder)
     (folder / "decoder.yml").rename(folder / "best.decoder.yml")

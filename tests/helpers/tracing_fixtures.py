@@ -37,16 +37,12 @@ class TableTranslator:
 
         self.pipeline = types.SimpleNamespace(
             beam_search_steps=beam_search_steps,
-            special_ids=special,
             with_end=lambda ids: (ids, None, None),
         )
         self.task = types.SimpleNamespace(decode=self._decode)
 
     def check_can(self, capability):
         assert capability == "trace"
-
-    def compiled(self, key, function, signature):
-        return tf.function(function, input_signature=signature)
 
     def encode_one_source(self, text, purpose):
         return tf.constant([[4, EOS]]), text

@@ -79,22 +79,21 @@ def parameter(tensor):
     return called("torch._utils", "_rebuild_parameter", tensor, True, hooks)
 
 
-def write_zip(path, state, numbers, *, pickle="data.pkl", order=b"little"):
+def write_zip(path, state, numbers, *, pickle="data.pkl"):
     """Writes the layout of today, with the numbers of storages by key."""
     with zipfile.ZipFile(path, "w") as archive:
         archive.writestr(f"model/{pickle}", pickled(state))
-        archive.writestr("model/byteorder", order)
+        archive.writestr("model/byteorder", b"little")
         for key, array in numbers.items():
             archive.writestr(f"model/data/{key}", array.tobytes())
 
 
-def write_legacy(path, state, numbers, *, little_endian=True, keys=None):
+def write_legacy(path, state, numbers):
     """Writes the layout before PyTorch 1.6."""
-    system = {"protocol_version": 1001, "little_endian": little_endian}
+    system = {"protocol_version": 1001, "little_endian": True}
     with open(path, "wb") as file:
         file.write(torch_files.LEGACY)
-        keys = list(numbers) if keys is None else keys
-        for value in (1001, system, state, keys):
+        for value in (1001, system, state, list(numbers)):
             file.write(pickled(value))
         for array in numbers.values():
             file.write(struct.pack("<q", array.size) + array.tobytes())

@@ -6,11 +6,7 @@ import pytest
 from documents import ROOT
 
 import keras_transformer as kt
-from keras_transformer.plotting.figure_style import (
-    new_figure,
-    save_figure,
-    style_curves,
-)
+from keras_transformer.plotting.figure_style import new_figure, save_figure
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")
@@ -70,21 +66,3 @@ def test_the_picture_of_the_readme_shows_a_right_translation():
     readme = " ".join((ROOT / "README.md").read_text("utf-8").split())
     assert "docs/attention.png" in readme
     assert '*"{}" becomes "{}"'.format(*shown) in readme
-
-
-def test_many_curves_look_different(figure):
-    axes = figure.subplots()
-    style_curves(axes)
-    curves = [axes.plot([0, 1])[0] for _ in range(28)]
-    looks = [(curve.get_color(), curve.get_linestyle()) for curve in curves]
-    assert len(set(looks)) == 28
-    # Without their colors, those of a small figure do too.
-    assert len({pattern for _, pattern in looks[:4]}) == 4
-
-
-def test_the_picture_of_a_search_is_not_cut():
-    """Behind the last step there is room, where lines to a next one began."""
-    image = pytest.importorskip("PIL.Image").open(ROOT / "docs/trace.png")
-    width, height = image.size
-    room = image.convert("RGB").crop((width - 24, 0, width, height))
-    assert len(room.getcolors()) == 1

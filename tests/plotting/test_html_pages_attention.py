@@ -106,22 +106,6 @@ def test_lines_of_heads_and_of_a_token(html):
 
 
 @pytest.mark.slow
-def test_28_heads_differ_in_color_and_pattern():
-    scores = [np.full((28, 1, 1), 1.0, "float32")]
-    one = TranslationAttention(
-        *("a", "b", ["a"], ["b"], [[0]], [[0]]), scores, scores, scores
-    )
-    with open_page(attention_page(one)) as page:
-        pictures = page.locator(".head canvas").evaluate_all(
-            "samples => samples.map((sample) => sample.toDataURL())"
-        )
-        assert len(set(pictures)) == 28
-        # The first four without their colors.
-        patterns = page.evaluate("[0, 1, 2, 3].map((i) => String(dash(i)))")
-        assert len(set(patterns)) == 4
-
-
-@pytest.mark.slow
 def test_a_tap_shows_the_cell_below_it(html):
     with open_page(html, width=380, has_touch=True) as page:
         canvas = page.locator("figure canvas").nth(1)
@@ -154,14 +138,6 @@ def test_heat_maps_have_their_tokens_on_both_axes(html):
         page.get_by_label("merge pieces").check()
         words = figure.locator(".below span").all_inner_texts()
         assert words == ["▁dogs", "▁run", "</s>"]
-
-
-@pytest.mark.slow
-def test_lines_begin_below_what_they_show(html):
-    with open_page(html, width=380) as page:
-        text = page.locator("#reading").bounding_box()
-        lines = page.locator("#lines").bounding_box()
-        assert 0 <= lines["y"] - text["y"] - text["height"] < 20
 
 
 @pytest.mark.slow
@@ -208,18 +184,4 @@ def test_a_long_sentence():
         page.locator(".left .token").nth(99).focus()
         assert canvas.get_attribute("data-lines") == "8"
         assert page.inner_text("#value").startswith("▁99 → ▁0 0.60")
-        # However often the layer has changed, one event draws once.
-        for layer in ("0", "1", "2"):
-            page.locator("#layer").select_option(layer)
-        drawn = page.evaluate(
-            """() => {
-              const draw = drawLines;
-              let drawn = 0;
-              drawLines = () => { drawn += 1; draw(); };
-              document.querySelector(".column").dispatchEvent(
-                new Event("mouseleave"));
-              return drawn;
-            }"""
-        )
-        assert drawn == 1
         assert page.evaluate("document.body.scrollWidth") <= 380

@@ -35,12 +35,6 @@ def test_the_file_is_replaced_at_the_end(path):
     assert list(path.parent.iterdir()) == [path]
 
 
-def test_a_new_file(tmp_path):
-    with atomic_write(str(tmp_path / "file")) as partial:
-        partial.write_bytes(b"new")
-    assert (tmp_path / "file").read_bytes() == b"new"
-
-
 @pytest.mark.parametrize("error", [ValueError, KeyboardInterrupt])
 def test_a_failure_leaves_the_previous_file_and_nothing_else(path, error):
     with pytest.raises(error), atomic_write(path) as partial:
@@ -94,12 +88,6 @@ def test_errors_name_the_file(path):
         with atomic_write(path):
             raise FileNotFoundError(errno.ENOENT, "No such file", "another")
     assert error.value.filename == "another"
-
-
-def test_a_folder_that_does_not_exist(tmp_path):
-    with pytest.raises(FileNotFoundError):
-        with atomic_write(tmp_path / "folder" / "file") as partial:
-            partial.write_text("new")
 
 
 def names_in(folder):
