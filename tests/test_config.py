@@ -100,7 +100,6 @@ def test_unknown_and_missing_names_are_refused(values):
         dict(vocab_size=0),
         dict(vocab_size="50"),
         dict(num_layers=0),
-        dict(num_layers=1025),
         dict(d_model=-8),
         dict(d_ff=2.5),
         dict(num_heads=0),

@@ -98,11 +98,6 @@ def test_incomplete_metadata(copy, name):
     refused(copy, f"{name}=None")
 
 
-def test_a_parser(copy):
-    change_metadata(copy, runs=[{"task": "parsing"}])
-    refused(copy, "A model for LiteRT translates. Received: task='parsing'")
-
-
 # === Without TensorFlow ===
 
 TRANSLATE = """
