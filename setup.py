@@ -75,7 +75,6 @@ TEST = [
     "hypothesis>=6.100",
     "ipykernel",
     "jax",
-    "jedi",
     "jupytext>=1.16",
     "nbclient>=0.10",
     "playwright>=1.50",

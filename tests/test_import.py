@@ -5,7 +5,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import jedi
 import pytest
 
 import keras_transformer as kt
@@ -126,19 +125,6 @@ def test_every_public_name_is_listed_and_can_be_imported():
         assert getattr(kt, name) is not None
     assert kt.Transformer is kt.model.Transformer
     assert kt.layers.Encoder.__module__ == "keras_transformer.layers.encoder"
-
-
-@pytest.mark.slow
-def test_editors_see_the_public_names():
-    """Without running the package: names, and the class behind a name."""
-    code = "import keras_transformer as kt\nkt."
-    completions = {
-        completion.name: completion
-        for completion in jedi.Script(code).complete()
-    }
-    assert set(kt.__all__) <= set(completions)
-    search = completions["BeamSearch"].infer()[0]
-    assert search.full_name == "keras_transformer.decoding.settings.BeamSearch"
 
 
 @pytest.mark.parametrize(

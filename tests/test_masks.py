@@ -4,7 +4,6 @@ import pytest
 from helpers import dtype_of, normal, to_numpy
 from keras import ops
 
-import keras_transformer as kt
 from keras_transformer import layers
 from keras_transformer.masks import (
     causal_mask,
@@ -97,51 +96,3 @@ def test_window_mask_hides_what_is_not_near(window, causal, expected):
         assert dtype_of(mask) == "bool"
         rows = [list(map(int, row)) for row in expected]
         np.testing.assert_array_equal(to_numpy(mask), [rows])
-
-
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="graphs of TensorFlow"
-)
-@pytest.mark.parametrize("window", (None, 2))
-def test_no_graph_has_a_new_axis_of_booleans(window):
-    """LiteRT has no such indexing, for which it would need TensorFlow."""
-    import tensorflow as tf
-
-    config = kt.TransformerConfig(
-        vocab_size=9,
-        d_model=8,
-        num_heads=2,
-        d_ff=8,
-        num_layers=1,
-        attention_window=window,
-    )
-    model = kt.Transformer(config)
-
-    def compute(ids, is_token, pairs):
-        memory = model.encode(ids)
-        states = memory.states
-        decoder = kt.decoding.StepDecoder(model, 2, 1)
-        cache = decoder.init_cache(memory)
-        decoder.decode_step(ids[:, :1], ids[:, :1], cache, 0)
-        model.encoder(states, pairs, x_mask=is_token)
-        causal = kt.masks.causal_mask(ids)
-        model.decoder(states, states, causal, pairs, memory_mask=is_token)
-        return model({"source": ids, "target": ids})
-
-    graph = tf.function(compute, autograph=False).get_concrete_function(
-        tf.TensorSpec([None, None], tf.int32),
-        tf.TensorSpec([None, None], tf.bool),
-        tf.TensorSpec([None, None, None], tf.bool),
-    )
-    definition = graph.graph.as_graph_def()
-    nodes = list(definition.node)
-    for function in definition.library.function:
-        nodes += function.node_def
-    found = [
-        node.name
-        for node in nodes
-        if node.op == "StridedSlice"
-        and node.attr["T"].type == tf.bool.as_datatype_enum
-        and node.attr["new_axis_mask"].i
-    ]
-    assert len(nodes) > 100 and found == []

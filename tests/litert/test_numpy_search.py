@@ -18,7 +18,6 @@ from search_tables import (
     random_table,
     search_by_definition,
     search_tables,
-    table_of,
 )
 
 from keras_transformer.decoding.search_arrays import SpecialIds
@@ -191,25 +190,6 @@ def test_row_does_not_depend_on_its_batch(beam_size):
             search, [tables[row]], [limits[row]], prefixes=[prefixes[row]]
         )
         assert_same(alone[0], together[row])
-
-
-def test_sentences_leave_when_half_of_the_batch_is_done():
-    short = table_of(_=-0.75, a=-0.8, a_=0.0)
-    middle = table_of(a=-0.1, _=-3, ab=-0.1, ab_=-0.1)
-    long = table_of(a=-0.1, _=-3, ab=-0.1, aba=-0.1, aba_=-0.1)
-    search = BeamSearch(beam_size=1, alpha=1.0)
-    for tables, expected in (
-        ([short, long], [2, 1, 1, 1]),
-        ([long, short, long], [3, 3, 3, 3]),
-        ([long, short, middle], [3, 3, 3, 1]),
-        ([short, middle, long, short], [4, 2, 2, 1]),
-    ):
-        found, sizes = search_arrays(search, tables, [4] * len(tables))
-        assert sizes == expected
-        # Greedy search ends `short` at once, and then it is frozen.
-        for row, table in zip(found, tables, strict=True):
-            ends = {id(short): (EOS,), id(middle): (A, B, EOS)}
-            assert row[0][1] == ends.get(id(table), (A, B, A, EOS))
 
 
 @pytest.mark.parametrize("penalties", PENALTIES)
