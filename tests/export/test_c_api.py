@@ -119,11 +119,6 @@ def check_texts(run, exported, translator, texts=TEXTS):
     )
 
 
-def test_translates_an_empty_batch(run, exported):
-    process = run(exported, [])
-    assert (process.returncode, process.stdout) == (0, b""), process.stderr
-
-
 def test_a_compiled_graph_fails(run, tmp_path):
     """XLA is disabled in the program: the tests above could fail."""
 

@@ -113,11 +113,6 @@ def test_batches_of_similar_length(fake, service):
     assert {r.model_spec.signature_name for r in service.requests} == {
         "serving_default"
     }
-    # Few texts are divided among the workers.
-    service.requests.clear()
-    fake(batch_size=32, workers=2).translate(["a", "b", "c"])
-    sizes = [len(r.inputs["text"].string_val) for r in service.requests]
-    assert sorted(sizes) == [1, 2]
 
 
 def test_what_the_served_model_cannot(fake, service):

@@ -82,13 +82,6 @@ def test_a_model_card(random, tmp_path):
     assert yaml.safe_load(card)["library_name"] == "transformers"
 
 
-def test_a_saved_model_has_no_readme(random, tmp_path):
-    path = write(random, tmp_path / "1", "saved-model")
-    files = sorted(x.name for x in path.rglob("*") if x.is_file())
-    assert files == ["keras_transformer.json", "model"]
-    assert (path / "assets.extra" / "keras_transformer.json").exists()
-
-
 def test_dtypes_of_a_format(random, tmp_path):
     with pytest.raises(InputError, match="dtype='int8'"):
         write(random, tmp_path / "model", "huggingface", dtype="int8")

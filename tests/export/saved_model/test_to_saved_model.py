@@ -155,16 +155,6 @@ def test_warm_up_requests(exported, loaded):
 # === The same translations, whoever loads it ===
 
 
-def test_loaded_by_tensorflow(loaded, translator):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant(TEXTS))
-    outputs = {name: value.numpy() for name, value in outputs.items()}
-    assert_same(translations(outputs), translator.translate(TEXTS))
-    scores = outputs["scores"]
-    assert (np.diff(scores, axis=1) <= 0.0).all()
-    assert outputs["source_truncated"].tolist() == [False] * 4 + [True]
-
-
 def test_loaded_by_a_session_after_moving(exported, translator, tmp_path):
     """Without eager mode, as servers and other languages load it."""
     moved = tmp_path / "elsewhere" / "7"
