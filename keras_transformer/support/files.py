@@ -35,34 +35,26 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 
 
 @contextlib.contextmanager
-def atomic_folder(
-    path: str | os.PathLike, wait: bool = False
-) -> Iterator[Path | None]:
+def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary folder of the same name, and moves it to `path`.
 
     The temporary folder is in the folder `.partial-NAME`, which is locked: in
     the parent of `path`, which is created, or in `path` itself if that is an
     empty folder, perhaps a mount point. A failure deletes it. If a process is
     killed, the next one with the same `path` deletes it.
-
-    With `wait` it waits for another process that writes the folder, and yields
-    None if that has completed it; otherwise it is an InputError.
     """
     path = Path(path).resolve()
     partial = partial_path(path)
     into_existing = path.is_dir() and _is_free(path)
     if into_existing:
         partial = path / partial.name
-    with locked(partial, wait, ".lock", path):
+    with locked(partial, name=".lock", output=path):
         try:
             for file in partial.iterdir():
                 if file.is_dir():
                     shutil.rmtree(file)
                 elif file.name != ".lock":
                     file.unlink()
-            if wait and not _is_free(path):
-                yield None
-                return
             check_free(path)
             folder = partial / path.name
             folder.mkdir()

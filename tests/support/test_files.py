@@ -2,7 +2,6 @@ import errno
 import json
 import math
 import os
-import threading
 
 import pytest
 
@@ -140,28 +139,6 @@ def test_what_a_killed_process_has_left_of_a_folder(tmp_path, parent):
                 pass
         assert names_in(left) == {".lock", "a", "e"}
     assert names_in(tmp_path) == {"a", "e"}
-
-
-def test_two_processes_write_a_folder(tmp_path):
-    """The second of them may wait, and takes that of the first."""
-    path, seen = tmp_path / "a", []
-
-    def wait():
-        with atomic_folder(path, wait=True) as partial:
-            seen.append(partial)
-
-    thread = threading.Thread(target=wait)
-    with atomic_folder(path) as partial:
-        thread.start()
-        thread.join(0.05)
-        assert not seen
-        (partial / "b").touch()
-    thread.join(60)
-    assert seen == [None]
-    with pytest.raises(InputError, match="contains other files"):
-        with atomic_folder(path):
-            pass
-    assert names_in(tmp_path) == {"a", "b"}
 
 
 def test_the_files_of_a_folder_are_on_the_disk_before_it_appears(
