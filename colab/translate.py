@@ -222,9 +222,8 @@ outputs = translate(text=tf.constant(["I am a student"]))
 # ## Serve
 #
 # TensorFlow Serving is for production; `docs/serving.md` and the notebook
-# `serving` are about it. To try a model, `make_app` makes a small web page with
-# an endpoint in the format of TensorFlow Serving, which is what
-# `keras-transformer serve` starts for a run.
+# `serving` are about it. To try a model, `make_app` makes a small web page,
+# which is what `keras-transformer serve` starts for a run.
 
 # %%
 import json
@@ -246,8 +245,8 @@ print(f"http://127.0.0.1:{port}")
 
 # %%
 request = urllib.request.Request(
-    f"http://127.0.0.1:{port}/v1/models/en-de:predict",
-    json.dumps({"instances": ["I am a student."]}).encode(),
+    f"http://127.0.0.1:{port}/translate",
+    json.dumps({"text": "I am a student."}).encode(),
     {"Content-Type": "application/json"},
 )
 with urllib.request.urlopen(request) as response:

@@ -123,9 +123,11 @@ class SavedModelTranslator(SignatureTranslator):
         with explain_missing_packages(InputError):
             import tensorflow as tf
             import tensorflow_text  # noqa: F401  registers its operations
+        # What it raises for damaged files.
+        damage = OSError, ValueError, IndexError, tf.errors.OpError
         try:
             model = tf.saved_model.load(folder.path)
-        except (OSError, tf.errors.OpError) as error:
+        except damage as error:
             raise InputError(
                 f"{folder.path} must be a SavedModel. Received: "
                 f"{error!s:.200}. Export the run again."

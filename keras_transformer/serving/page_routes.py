@@ -21,8 +21,8 @@ def _check_origin(request: Request) -> None:
     origin, hosts = request.headers.get("origin"), request.app.state.hosts
     if origin is not None and urlsplit(origin).hostname not in hosts:
         raise InputError(
-            f"The page must be opened under one of {', '.join(hosts)}. "
-            f"Received: {origin}. `serve --allowed-host NAME` adds a name."
+            "A page must be opened under a name of the server. Received: "
+            f"{origin}. `serve --allowed-host NAME` adds a name."
         )
 
 

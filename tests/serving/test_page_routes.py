@@ -15,11 +15,11 @@ def error_of(*request, **headers):
     return json.loads(found)["error"]
 
 
-def test_pages_of_a_text(address, several):
+def test_pages_of_a_text(address, translator):
     text = urllib.parse.quote("dog & <b>")
     status, page = fetch(f"{address}/trace?text={text}")
     assert status == 200 and '"source": "dog & \\u003cb>"' in page
-    second = several.translate("dog").texts[1]
+    second = translator.translate("dog").texts[1]
     status, page = fetch(f"{address}/attention?text=dog&hypothesis=1")
     assert status == 200 and f'"target": {json.dumps(second)}' in page
     status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
@@ -33,20 +33,19 @@ def test_pages_of_a_text(address, several):
         ("trace?text=dog&hypothesis=4", "hypothesis=4"),
         ("attention?text=dog&hypothesis=3", "hypothesis=3"),
         (f"trace?text={'x' * 101}", "Received: 101"),
-        (f"attention?text={'x' * 101}", "Received: 101"),
     ],
 )
 def test_wrong_addresses_get_a_message(address, path, received):
     assert received in error_of(f"{address}/{path}")
 
 
-def test_a_text_of_sentences_and_lines(address, several):
+def test_a_text_of_sentences_and_lines(address, translator):
     text = "\n - dog. The red cat sleeps.\n\n * cat\n---\n1.\n\tdog."
     status, answer = fetch(address + "/translate", {"text": text})
     answer = json.loads(answer)
     # Once each, and nothing without letters.
     sources = ["dog.", "The red cat sleeps.", "cat"]
-    expected = several.translate(sources)
+    expected = translator.translate(sources)
     assert status == 200
     assert [sentence["source"] for sentence in answer["sentences"]] == sources
     dog, sleeps, cat = (translation.texts[0] for translation in expected)
@@ -66,14 +65,6 @@ def test_a_text_that_is_too_long(address):
     assert "100 characters" in error and "Received: 101" in error
 
 
-@pytest.mark.parametrize(
-    "body",
-    [{}, {"text": 1}, {"text": "a", "n_best": 3}, ["x"]],
-)
-def test_bodies_of_other_forms(address, body):
-    assert fetch(address + "/translate", body)[0] == 422
-
-
 def test_a_target_language():
     """It stands after list marks, which are not part of the sentence."""
     tokenizer = types.SimpleNamespace(languages=["deu", "fra"])
@@ -87,31 +78,17 @@ def test_a_target_language():
         assert "Received: 'xx'" in error_of(f"{address}/translate", body)
 
 
-@pytest.mark.parametrize(
-    ("run", "languages", "example"),
-    [
-        (
-            {"source": "de", "target": "en", "example": ">>en<< <bt> Ein <b>."},
-            '["de", "en"]',
-            '"Ein \\u003cb>."',
-        ),
-        ({"source": "eo"}, '["eo", null]', '""'),
-    ],
-)
-def test_languages_and_an_example(run, languages, example):
-    with served(FakeTranslator(metadata={"runs": [run]})) as address:
+def test_what_the_page_knows(address):
+    assert '"has_trace": true, "has_attention": true' in fetch(address)[1]
+    run = {"source": "eo", "example": ">>en<< <bt> Ein <b>."}
+    export = FakeTranslator(metadata={"runs": [run]}, capabilities=frozenset())
+    with served(export) as address:
         page = fetch(address)[1]
-    assert f'"languages": {languages}, ' in page
-    assert f'"example": {example}, ' in page
-
-
-def test_an_export_has_no_pages_of_a_text(address, address_of_export):
-    for server, shown in ((address, "true"), (address_of_export, "false")):
-        page = fetch(server)[1]
-        assert f'"has_trace": {shown}, "has_attention": {shown}' in page
-    for path in ("trace", "attention"):
-        error = error_of(f"{address_of_export}/{path}?text=dog")
-        assert "needs a run" in error
+        assert '"languages": ["eo", null], ' in page
+        assert '"example": "Ein \\u003cb>.", ' in page
+        assert '"has_trace": false, "has_attention": false' in page
+        for path in ("trace", "attention"):
+            assert "needs a run" in error_of(f"{address}/{path}?text=dog")
 
 
 # === Other sites ===
@@ -119,13 +96,9 @@ def test_an_export_has_no_pages_of_a_text(address, address_of_export):
 BODY = {"text": "dog"}
 
 
-@pytest.mark.parametrize("path", ["/", "/translate", "/other"])
-@pytest.mark.parametrize(
-    "host",
-    ["evil.com:80", "localhost.evil.com", "127.0.0.1.evil.com", ":80", ""],
-)
-def test_names_of_other_sites(address, path, host):
-    assert fetch(address + path, Host=host)[0] == 400
+@pytest.mark.parametrize("host", ["evil.com:80", "localhost.evil.com", ""])
+def test_names_of_other_sites(address, host):
+    assert fetch(address, Host=host)[0] == 400
 
 
 @pytest.mark.parametrize(
@@ -133,7 +106,7 @@ def test_names_of_other_sites(address, path, host):
 )
 def test_pages_of_other_sites(address, origin):
     error = error_of(address + "/translate", BODY, Origin=origin)
-    assert f"Received: {origin}. `serve --allowed-host NAME`" in error
+    assert f"Received: {origin}" in error and "--allowed-host" in error
 
 
 @pytest.mark.parametrize(
