@@ -199,7 +199,7 @@ kt.plotting.attention_page(attention)
 # ## Export
 #
 # One SavedModel takes text and returns text, in TensorFlow Serving for example.
-# `save` loads it in a new process and compares the translations.
+# `save` loads it and compares the scores of given texts.
 
 # %%
 import tempfile

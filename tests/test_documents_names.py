@@ -46,7 +46,8 @@ ARGUMENTS = {
     "demo": "",
 }
 SHELL = (
-    *("cd", "curl", "docker", "echo", "hf", "paste", "source", "tensorboard"),
+    *("cd", "cp", "curl", "docker", "echo", "hf", "paste", "source"),
+    "tensorboard",
 )
 OTHER_FLAGS = {
     *("--logdir", "--no-deps", "--wheel-dir", "--help"),

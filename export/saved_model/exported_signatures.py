@@ -82,10 +82,11 @@ class Signatures(tf.Module):
             for name in names
         }
 
-    def _serving_default(self, text: tf.Tensor, *prefix: tf.Tensor) -> Tensors:
-        return self._translate(self._search, self._n, text, *prefix)
+    def _serving_default(self, text: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text)
 
-    _translate_prefix = _serving_default
+    def _translate_prefix(self, text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text, prefix)
 
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
