@@ -115,7 +115,7 @@ def count_lines(
     each. Returns the number of lines; None if they can be read only once, as
     those of standard input and of pipes.
     """
-    if not inputs or not all(path.is_file() for path in inputs):
+    if not inputs or any(path.is_fifo() for path in inputs):
         return None
     total = 0
     for lines in read_lines(inputs):

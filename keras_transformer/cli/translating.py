@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
-from cyclopts.types import ExistingFile
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
@@ -38,7 +37,7 @@ _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 def translate(
     runs: flags.ModelsFlag,
     *,
-    input: list[ExistingFile] | None = None,
+    input: list[Path] | None = None,
     output: Path | None = None,
     n_best: flags.PositiveInteger | None = None,
     split_sentences: bool = False,
@@ -222,7 +221,7 @@ def _as_json(task: Task, text: str, translation: "Translation") -> str:
 def score(
     runs: flags.ModelsFlag,
     *,
-    input: list[ExistingFile] | None = None,
+    input: list[Path] | None = None,
     output: Path | None = None,
     model: flags.ScoreFlags = flags.ScoreFlags(),
 ) -> None:

@@ -149,7 +149,7 @@ MISTAKES = {
     "translate x --output y.gz": ".gz",
     "translate x --output x": "x already exists",
     "translate x --input missing": "missing",
-    "translate x --input .": "--input",
+    "translate x --input .": "Is a directory",
     "translate x --input latin1": "latin1",
     "translate x --n-best 0": "--n-best",
     "translate x --beam-size 0": "beam_size",
