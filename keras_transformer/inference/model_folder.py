@@ -10,7 +10,7 @@ from typing import Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.tasks import Task, find_task
 
 # The models that come with the package, in folders of their names.
 _INCLUDED = Path(__file__).parents[1] / "models"
@@ -92,7 +92,7 @@ class ExportFolder(ModelFolder, abc.ABC):
         return cls(
             path=path,
             metadata=metadata,
-            task=TranslationTask(),
+            task=find_task("translation"),
             recipe=run.get("recipe", {}),
             search=search,
         )
