@@ -113,7 +113,7 @@ class ForeignModel:
         tensors = self.tensors
         known = {*self.names.values(), *self.unused}
         readers = {
-            name: functools.partial(self._converted, name)
+            name: lambda x=name, y=stored_name: self.convert(x, tensors[y])
             for name, stored_name in self.names.items()
             if stored_name in tensors
         }
@@ -121,9 +121,6 @@ class ForeignModel:
             if name not in known:
                 readers[name] = functools.partial(tensors.__getitem__, name)
         return LazyTensors(readers)
-
-    def _converted(self, name: str) -> np.ndarray:
-        return self.convert(name, self.tensors[self.names[name]])
 
     def differences(self) -> dict[str, Any]:
         """Returns the values of the configuration that differ from the paper's.
