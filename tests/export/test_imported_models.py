@@ -97,6 +97,7 @@ def test_a_prefix_of_unknown_characters_is_refused(tokenizer):
 def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
     translator = imported(tokenizer)
     functions = Signatures(translator).make(["serving_default"])
+    functions = {x: y.get_concrete_function() for x, y in functions.items()}
     for languages, text, is_refused in (
         (["deu", "fra"], ">>de<< dog", True),
         (["deu", "fra"], ">>fra<< dog", False),
