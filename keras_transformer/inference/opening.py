@@ -16,6 +16,7 @@ from keras_transformer.inference.saved_model import SavedModelFolder
 from keras_transformer.litert import METADATA_FILE
 from keras_transformer.litert.lite_folder import LiteRTFolder
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
@@ -121,6 +122,8 @@ def open_translator(
         return LiteRTTranslator.open(
             first.path, search, num_translations, threads
         )
+    if dtype is not None:
+        check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
     if isinstance(first, SavedModelFolder):
         return saved_model.SavedModelTranslator.open(

@@ -189,6 +189,8 @@ def test_what_runs_cannot_do(run, model):
         open_translator(run.path, checkpoint="best")
     with pytest.raises(InputError, match="num_translations=5"):
         open_translator(run.path, num_translations=5)
+    with pytest.raises(InputError, match="dtype='int8'"):
+        open_translator(run.path, dtype="int8")
 
 
 def test_each_folder_has_its_translator(
