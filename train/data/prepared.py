@@ -148,8 +148,8 @@ def write_shards(folder: Path, shards: Iterable[TokenShard]) -> int:
     for number, shard in enumerate(shards, start=1):
         paths = shard_paths(folder, number - 1)
         for path, array in zip(paths, shard, strict=True):
-            # NumPy does not say that the disk is full.
-            reserve_disk_space(path, array.nbytes)
+            # NumPy does not say that a disk is full. A header has 128 bytes.
+            reserve_disk_space(path, 128 + array.nbytes)
             np.save(path, array)
     return number
 
