@@ -149,12 +149,6 @@ def test_a_line_without_a_language_is_found_first(
         check_refused(result, "no target language in text 3")
 
 
-def test_a_prefix_that_is_cut_is_named(run_cli, monkeypatch, opened, folder):
-    set_stdin(monkeypatch, Chunks([b"limit " * 32 + b"\n"]))
-    code, _, err = run_cli("translate", folder, "--prefix", "Die")
-    assert code == 0 and "line 1: source or prefix truncated at 31" in err
-
-
 def test_translate_n_best_prints_number_score_and_text(
     run_cli, monkeypatch, opened, folder
 ):
@@ -187,18 +181,6 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
     )
 
 
-def test_translate_answers_at_once(
-    run_cli, monkeypatch, capsys, opened, folder
-):
-    answers = []
-    stream = Chunks(
-        [b"a\n", b"b\nc\n"], lambda: answers.append(capsys.readouterr().out)
-    )
-    set_stdin(monkeypatch, stream)
-    assert run_cli("translate", folder).code == 0
-    assert answers == ["", "A\n", "B\nC\n"]
-
-
 # === score ===
 
 
@@ -211,15 +193,6 @@ def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
     expected = [f"{s.score:.4f}\t{s.perplexity:.4f}" for s in scores]
     assert out.splitlines() == expected
     assert expected[1] == "0.0000\t1.0000"
-
-
-def test_score_ignores_further_columns(run_cli, tmp_path, trained):
-    pairs = tmp_path / "pairs.tsv"
-    printed = []
-    for rest in ("", "\t", "\ten\tde\t0.7"):
-        pairs.write_text(f"the cat\tdie Katze{rest}\n")
-        printed.append(run_cli("score", trained.run, "--input", pairs).out)
-    assert len(printed[0].split()) == 2 and len(set(printed)) == 1
 
 
 def test_score_needs_two_columns(
