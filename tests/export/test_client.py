@@ -186,7 +186,6 @@ def test_a_document(fake):
 
 def test_what_the_server_says_of_the_model(fake):
     client = fake()
-    assert client.task.name == "translation"
     assert client.num_translations == 2
     assert client.languages == (None, None) and not client.can("attention")
     assert client.capabilities == {"prefixes", "score", "perplexity"}
@@ -206,7 +205,7 @@ def test_what_the_served_model_cannot(fake, service):
     assert fake().translate("a").texts[0] == "A" and not service.requests[1:]
     service.signatures = ["other"]
     with pytest.raises(InputError, match="the model 'en-de' at .* must have"):
-        fake().task  # noqa: B018
+        fake().num_translations  # noqa: B018
 
 
 def test_inputs_that_are_no_tensor(fake, service):
