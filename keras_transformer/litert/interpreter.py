@@ -62,7 +62,9 @@ class LiteModel:
         for name, value in _indices(self.inputs, 1, 1).items():
             index = self.inputs[name]["index"]
             self.interpreter.resize_tensor_input(index, value.shape)
-        self.interpreter.allocate_tensors()
+        # It reports the first delegate of a process, whatever the log level.
+        with startup.quiet_native_code():
+            self.interpreter.allocate_tensors()
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""

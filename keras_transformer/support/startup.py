@@ -3,6 +3,7 @@
 import contextlib
 import os
 import sys
+import threading
 from collections.abc import Iterator
 
 from keras_transformer.support.errors import InputError
@@ -25,6 +26,23 @@ _EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
 }
 
 
+# Two threads would restore each other's file.
+_STDERR = threading.RLock()
+
+
+@contextlib.contextmanager
+def quiet_native_code() -> Iterator[None]:
+    """Discards what native code writes to stderr."""
+    with _STDERR, open(os.devnull, "wb") as nothing:
+        stderr = os.dup(2)
+        os.dup2(nothing.fileno(), 2)
+        try:
+            yield
+        finally:
+            os.dup2(stderr, 2)
+            os.close(stderr)
+
+
 @contextlib.contextmanager
 def quiet_tensorflow_import() -> Iterator[None]:
     """Hides the notices of TensorFlow's native code, not its exceptions.
@@ -38,14 +56,8 @@ def quiet_tensorflow_import() -> Iterator[None]:
     ):
         yield
         return
-    stderr = os.dup(2)
-    with open(os.devnull, "wb") as nothing:
-        os.dup2(nothing.fileno(), 2)
-    try:
+    with quiet_native_code():
         yield
-    finally:
-        os.dup2(stderr, 2)
-        os.close(stderr)
     if tensorflow := sys.modules.get("tensorflow"):
         # In a notebook TensorFlow would log every file it writes.
         tensorflow.get_logger().setLevel("WARNING")
