@@ -7,7 +7,6 @@ import tempfile
 import digits
 import pytest
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.train.trainer import train
 
 
@@ -36,8 +35,3 @@ def test_it_reports_and_writes_nothing(corpus, tmp_path, capsys, monkeypatch):
     hours = float(re.search(r"time: (\S+) hours for 50 steps", out)[1])
     assert hours == pytest.approx(50 * seconds / 3600, rel=0.2)
     assert float(re.search(r"memory: (\S+) GB", out)[1]) > 0.1
-
-
-def test_a_training_needs_an_output(corpus):
-    with pytest.raises(InputError, match="dry_run, --dry-run"):
-        train(corpus, None)
