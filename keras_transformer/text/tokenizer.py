@@ -137,7 +137,7 @@ class Tokenizer(Vocabulary):
             max_sentences: Of a larger corpus, a random sample of this many
                 lines is kept in memory and used.
             symbols: Further pieces of the vocabulary that no text is
-                tokenized to; `ids_of_pieces` has their ids.
+                tokenized to.
             tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
 
         Returns:

@@ -198,10 +198,9 @@ class Vocabulary(abc.ABC):
         """The `tf.Module` that converts in graphs.
 
         It has `tokenize` (strings `[B]` -> int32 ids, ragged `[B, (T)]`),
-        `detokenize`, its inverse, and `id_to_string` and `string_to_id` for
-        pieces. Make it an attribute of a `tf.Module` that uses the vocabulary
-        and is saved: a SavedModel contains only resources that its attributes
-        track.
+        `detokenize`, its inverse, and `id_to_string` for pieces. Make it an
+        attribute of a `tf.Module` that uses the vocabulary and is saved: a
+        SavedModel contains only resources that its attributes track.
         """
         import tensorflow as tf
 
@@ -328,21 +327,6 @@ class Vocabulary(abc.ABC):
         is_token = ids != self.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
         return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
-
-    def ids_of_pieces(self, pieces: "tf.Tensor") -> "tf.RaggedTensor":
-        """Returns the ids of what `joined_pieces` returned.
-
-        Args:
-            pieces: String tensor `[B]`. What is not in the vocabulary is
-                unknown.
-
-        Returns:
-            int32 ragged tensor `[B, (T)]`.
-        """
-        import tensorflow as tf
-
-        split = tf.strings.split(tf.ensure_shape(pieces, [None]))
-        return split.with_values(self.ops.string_to_id(split.values))
 
     def words(self, ids: Sequence[int]) -> list[list[int]]:
         """Returns the positions of the pieces that each word consists of.

@@ -96,7 +96,8 @@ class LookupOps(tf.Module):
         has_default = (first == "") & (split.row_lengths() > 0)
         first = tf.where(has_default, self._language, first)
         pieces = tf.concat([tf.strings.split(first), split], axis=1)
-        return pieces.with_values(self.string_to_id(pieces.values))
+        ids = self._table.lookup(pieces.values)
+        return pieces.with_values(tf.cast(ids, tf.int32))
 
     def detokenize(self, ids: tf.RaggedTensor) -> tf.Tensor:
         pieces = self.id_to_string(ids.values)
@@ -111,6 +112,3 @@ class LookupOps(tf.Module):
 
     def id_to_string(self, ids: tf.Tensor) -> tf.Tensor:
         return tf.gather(self._pieces, ids)
-
-    def string_to_id(self, pieces: tf.Tensor) -> tf.Tensor:
-        return tf.cast(self._table.lookup(pieces), tf.int32)
