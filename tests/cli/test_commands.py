@@ -153,7 +153,7 @@ MISTAKES = {
     "translate": 'Command "translate" parameter --runs requires an argument',
     "translate missing": "missing does not exist.",
     "translate .": "Received: ., which has none",
-    "translate x/config.json": "Received: x/config.json, which has none",
+    "translate x/config.json": "Received: x/config.json, which is a file",
     "translate x I_am_a_student.": "Texts come from --input or standard input",
     "translate x --output y.gz": "Choose a name without .gz",
     "translate x --checkpoint 7": "checkpoints 1, 2, last. Received: checkpoin",
