@@ -68,7 +68,7 @@ class RunFolder(ModelFolder):
                 raise InputError(
                     f"{path} does not exist. The included model is en-de."
                 ) from error
-            problem = "has none"
+            problem = "is a file" if path.is_file() else "has none"
             if any((path / name).exists() for name in _OF_EXPORTS):
                 problem = "is an export, which `kt.open_translator` opens"
             raise InputError(

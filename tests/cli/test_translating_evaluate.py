@@ -26,6 +26,7 @@ RESULTS = {
     "perplexity": 2.0,
     "perplexity_sentences": 3,
     "beam_size": 4,
+    "length_penalty": "wu",
     "alpha": 0.6,
     "seconds": 0.1,
 }
