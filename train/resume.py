@@ -14,14 +14,14 @@ import tensorflow as tf
 import yaml
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder
+from keras_transformer.support.files import atomic_folder, atomic_write
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Vocabulary
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus, open_corpus
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
 from keras_transformer.train.training_run import TrainingRun
 
@@ -78,7 +78,10 @@ class RunOpener:
         with locked(self.output):
             run, data = self._read()
             if data is not None:
-                run = run.with_recipe(self.settings.recorded(run.config))
+                recipe = self.settings.recorded(run.config)
+                if recipe != run.recipe:
+                    self._write_flags(self.output)
+                run = run.with_recipe(recipe)
             yield run, data
 
     def open_as_chief_did(
@@ -94,7 +97,10 @@ class RunOpener:
         them from the same folder.
         """
         settings = dataclasses.asdict(self.settings)
-        text = json.dumps(settings, sort_keys=True, default=str)
+        # Paths may differ from machine to machine.
+        for name in ("data", "corpora", "init_from", "tokenizer"):
+            del settings[name]
+        text = json.dumps(settings, sort_keys=True)
         own = np.array(zlib.crc32(text.encode()), np.int64)
         if own != broadcast_from_chief(strategy, own):
             raise InputError(
@@ -123,14 +129,27 @@ class RunOpener:
                 f"has a part of the data. Received: {self.workers} workers"
             )
         data = self._read_data(self.output)
-        logger.info(f"data: {data.train.path}")
-        _check_tokenizer(data.train, run.tokenizer, f"--tokenizer {run.path}")
+        train = data.train
+        logger.info(f"data: {train.path}")
+        _check_tokenizer(train, run.tokenizer, f"--tokenizer {run.path}")
+        statistics = dataclasses.asdict(train.statistics)
+        training_settings.refuse_differences(
+            f"{train.path} has other data than those that {run.path} was "
+            "started with. Choose a different output.",
+            {name: run.statistics[name] for name in statistics},
+            statistics,
+        )
         return run, data
 
     def _read_data(self, run: Path) -> TrainingData:
         """Returns the data in the folder of a run, or the prepared corpus."""
         if self.corpus.prepared is not None:
             return TrainingData.read(self.corpus)
+        if not is_prepared(run / "data"):
+            raise InputError(
+                f"{run} cannot be resumed without its folder data. Train into "
+                "a different folder, perhaps with init_from this run."
+            )
         return TrainingData.read(open_corpus(str(run / "data")))
 
     def _create(self, folder: Path) -> None:
@@ -180,9 +199,14 @@ class RunOpener:
             task=corpus.task,
             search=past and past.search,
         ).write()
-        with open(folder / "train.yaml", "w", encoding="utf-8") as file:
-            flags = settings.flags(corpus)
-            yaml.safe_dump(flags, file, sort_keys=False, allow_unicode=True)
+        self._write_flags(folder)
+
+    def _write_flags(self, folder: Path) -> None:
+        """Writes `train.yaml`."""
+        flags = self.settings.flags(self.corpus)
+        with atomic_write(folder / "train.yaml") as partial:
+            text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)
+            partial.write_text(text, "utf-8")
 
     def _report(self, data: TrainingData) -> None:
         """Reports what is used; raises if `patience` has no loss to monitor."""
@@ -196,8 +220,7 @@ class RunOpener:
                     f"and none is left. Received: patience={recipe.patience}"
                 )
         else:
-            missing = "validation loss, score or curve, nor a --checkpoint best"
-            logger.info(f"valid: no such split; there will be no {missing}")
+            logger.info("no validation split: skipping validation")
         logger.info(f"train: {train.describe(recipe.max_length)}")
         tokens = 0.0
         for entry, own in data.train.parts or [(None, train)]:

@@ -51,9 +51,12 @@ def open_strategy(name: str = "auto") -> Strategy:
     if name == "multiworker" or (name == "auto" and config):
         try:
             resolver = _Resolver()
-            if name == "multiworker" or _find_worker(resolver).count > 1:
+            own = _find_worker(resolver)
+            if own.index >= own.count:
+                raise ValueError(f"index {own.index} of {own.count} workers")
+            if name == "multiworker" or own.count > 1:
                 return _join_workers(resolver)
-        except (tf.errors.OpError, ValueError) as error:
+        except (tf.errors.OpError, TypeError, ValueError) as error:
             raise InputError(
                 "TF_CONFIG must list all workers as HOST:PORT and name this "
                 "one, on a port that is free here. Received: "

@@ -5,6 +5,7 @@ Nothing here needs TensorFlow.
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -102,8 +103,8 @@ class TrainingSettings:
         refuse_differences(
             f"{run.path} was started with other values. Choose a different "
             "output, use the same values, or remove it first.",
-            {**run.recipe, **run.config.to_dict()},
-            {**config, **self.recorded(run.config)},
+            {**_with_places(run.recipe), **run.config.to_dict()},
+            {**config, **_with_places(self.recorded(run.config))},
             _MAY_CHANGE,
         )
         if run.state_path.exists():
@@ -240,6 +241,19 @@ def choose_settings(
         architecture=given,
         corpora=None if corpus.prepared else corpora or None,
     )
+
+
+def _with_places(recipe: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a recipe with absolute paths of corpora, however spelled."""
+    data, corpora = recipe.get("data"), recipe.get("corpora")
+    if corpora:
+        data = None  # the names of all of them
+        corpora = [
+            {**entry, "data": [os.path.abspath(path) for path in entry["data"]]}
+            for entry in corpora
+        ]
+    data = data and os.path.abspath(data)
+    return {**recipe, "data": data, "corpora": corpora}
 
 
 def _present(values: Mapping[str, Any]) -> dict[str, Any]:

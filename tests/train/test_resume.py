@@ -72,7 +72,7 @@ def test_a_new_run_reports_its_data(corpus, tmp_path, capsys):
 def test_what_a_run_without_validation_lacks(tmp_path, capsys):
     corpus = write_texts(tmp_path / "data", train=["one two"] * 20)
     open_and_close(corpus, tmp_path / "run", vocab_size=270)
-    assert "valid: no such split; there will be no" in capsys.readouterr().out
+    assert "no validation split" in capsys.readouterr().out
 
 
 def test_few_steps_are_less_than_a_tenth_of_a_pass(corpus, tmp_path, capsys):
@@ -101,9 +101,37 @@ def test_naming_a_default_is_no_difference(corpus, run):
     open_and_close(corpus, run.path, architecture=named)
 
 
+def test_the_path_of_a_corpus_may_be_spelled_differently(tmp_path, monkeypatch):
+    corpus = write_texts(tmp_path / "data", train=["a b"] * 9)
+    run = open_and_close(corpus, tmp_path / "run", vocab_size=267)
+    monkeypatch.chdir(tmp_path)
+    for name in ("data", "./data", "data/"):
+        corpus = open_corpus(name, "en", "de")
+        open_and_close(corpus, run.path, vocab_size=267)
+
+
+def test_a_prepared_folder_with_other_data_is_not_resumed(run, tmp_path):
+    folder = tmp_path / "prepared"
+    shutil.copytree(run.path / "data", folder)
+    own = open_and_close(open_corpus(str(folder)), tmp_path / "own")
+    file = folder / "prepared.json"
+    values = json.loads(file.read_text())
+    values["statistics"]["pairs"] -= 1
+    file.write_text(json.dumps(values))
+    with pytest.raises(InputError, match="pairs=359 instead of 360"):
+        open_and_close(open_corpus(str(folder)), own.path)
+
+
+def test_a_run_without_its_data_is_not_resumed(corpus, run):
+    shutil.rmtree(run.path / "data")
+    with pytest.raises(InputError, match=f"{run.path} cannot be resumed"):
+        open_and_close(corpus, run.path)
+
+
 def test_the_length_of_training_may_change(corpus, run):
     free = dict(steps=9, max_to_keep=2, patience=3, tensorboard=True)
     open_and_close(corpus, run.path, **free)
+    assert "\nsteps: 9\n" in (run.path / "train.yaml").read_text()
 
 
 def test_a_resumed_run_has_its_own_data(tmp_path, capsys):

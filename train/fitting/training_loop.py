@@ -18,6 +18,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import batching, pools
 from keras_transformer.train.data.corpus import Corpus
@@ -47,6 +48,11 @@ def run_training(
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
     logger.info(f"strategy: {strategies.describe(strategy)}")
+    if dry_run and worker.count > 1:
+        raise InputError(
+            "A dry run takes one worker. Received: TF_CONFIG with "
+            f"{worker.count} workers"
+        )
     opener = RunOpener(settings, corpus, output, worker.count)
     with contextlib.ExitStack() as stack:
         run = data = None
@@ -189,8 +195,9 @@ class Fitting:
                     callbacks=chain,
                 )
         if stopping.is_exhausted():
-            patience = recipe.patience
-            logger.info(f"training: no better loss for {patience} epochs")
+            logger.info(
+                f"early stopping: no improvement for {recipe.patience} epochs"
+            )
 
     def training_order(self) -> batching.BatchOrder:
         """Returns the order of this worker's batches."""

@@ -215,7 +215,7 @@ def test_a_run_without_a_better_loss_is_not_continued(
     settings = {**EPOCHS, "steps": 50, "scored_sentences": 5}
     run = train_digits(corpus, tmp_path / "run", patience=2, **settings)
     assert run.step == 20
-    message = "training: no better loss for 2 epochs"
+    message = "early stopping: no improvement for 2 epochs"
     assert message in capsys.readouterr().out
 
 
