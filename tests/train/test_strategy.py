@@ -44,7 +44,13 @@ def test_unknown_strategy():
         open_strategy("tpu")
 
 
-@pytest.mark.parametrize("config", [None, "{", '{"cluster": {}}'])
+WITHOUT_TASK = '{"cluster": {"worker": ["a:1", "b:1"]}}'
+OUTSIDE = WITHOUT_TASK[:-1] + ', "task": {"type": "worker", "index": 2}}'
+
+
+@pytest.mark.parametrize(
+    "config", [None, "{", '{"cluster": {}}', WITHOUT_TASK, OUTSIDE]
+)
 def test_workers_without_a_cluster(monkeypatch, config):
     monkeypatch.delenv("TF_CONFIG", raising=False)
     if config:
