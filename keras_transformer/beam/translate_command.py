@@ -11,7 +11,6 @@ import apache_beam as beam
 from apache_beam.io.filesystems import FileSystems
 from apache_beam.metrics import MetricsFilter
 from apache_beam.options import pipeline_options
-from apache_beam.runners.direct.direct_runner import DirectRunner
 from cyclopts import Parameter
 
 from keras_transformer.beam.translate_transform import (
@@ -21,6 +20,7 @@ from keras_transformer.beam.translate_transform import (
     Translated,
 )
 from keras_transformer.cli.flags import PositiveInteger
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import available_cores
@@ -68,9 +68,8 @@ def translate(
         pipeline | "Outputs" >> beam.Create(starts),
         translated | "Translations" >> beam.Map(_row),
         failed | "Failures" >> beam.Map(_row),
-    )
-    groups = rows | beam.Flatten() | beam.GroupByKey()
-    _ = groups | beam.Map(_write_file, output)
+    ) | beam.Flatten()
+    _ = rows | beam.GroupByKey() | beam.Map(_write_file, output)
     result = pipeline.run()
     result.wait_until_finish()
     metrics = result.metrics().query(MetricsFilter().with_namespace(METRICS))
@@ -97,7 +96,7 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
         )
     runner = None
     if options.view_as(pipeline_options.StandardOptions).runner is None:
-        runner = DirectRunner()
+        runner = beam.runners.DirectRunner()
         runner.is_interactive()  # it does not download Prism, a runner in Go
     return beam.Pipeline(runner, options)
 
@@ -124,8 +123,9 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
 
 def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     """Yields the lines of a file; their keys are its name and a number."""
-    with FileSystems.open(path) as file:
-        for number, line in enumerate(iter(file.readline, b""), start=1):
+    file = FileSystems.open(path, compression_type="uncompressed")
+    with file, decompressed(file, path) as lines:
+        for number, line in enumerate(lines, start=1):
             if number == 1:  # some editors write a byte order mark
                 line = line.removeprefix(codecs.BOM_UTF8)
             yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")

@@ -5,7 +5,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pydantic
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, Request, Response
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from keras_transformer.plotting.html_pages import attention_page, render_page
@@ -31,7 +32,22 @@ async def explain(request: Request, error: InputError) -> JSONResponse:
     return JSONResponse({"error": str(error)}, 400)
 
 
-router = APIRouter(dependencies=[Depends(_check_origin)])
+async def explain_invalid(
+    request: Request, error: RequestValidationError
+) -> JSONResponse:
+    """Returns the answer to a request with missing or wrong fields."""
+    problem = error.errors()[0]
+    place = ".".join(map(str, problem["loc"]))
+    return JSONResponse({"error": f"{place}: {problem['msg']}"}, 422)
+
+
+def _forbid_frames(response: Response) -> None:
+    response.headers["Content-Security-Policy"] = "frame-ancestors 'none'"
+
+
+router = APIRouter(
+    dependencies=[Depends(_check_origin), Depends(_forbid_frames)]
+)
 
 
 class TextBody(pydantic.BaseModel, extra="forbid"):

@@ -45,11 +45,16 @@ def make_app(
             page, besides `localhost` and the name of this computer.
 
     Raises:
-        InputError: If FastAPI or Uvicorn is not installed.
+        InputError: If FastAPI or Uvicorn is not installed, or a name has a `*`.
     """
+    if wrong := [host for host in allowed_hosts if "*" in host]:
+        raise InputError(
+            f"--allowed-host must be a whole name. Received: {', '.join(wrong)}"
+        )
     with explain_missing_packages(InputError):
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
+        from fastapi.exceptions import RequestValidationError
         from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
         from keras_transformer.serving import page_routes
@@ -64,6 +69,9 @@ def make_app(
     app.state.hosts = [host.lower() for host in hosts]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=app.state.hosts)
     app.add_exception_handler(InputError, page_routes.explain)
+    app.add_exception_handler(
+        RequestValidationError, page_routes.explain_invalid
+    )
     app.include_router(page_routes.router)
     return app
 
@@ -117,7 +125,11 @@ def serve(
     host, port = listening.getsockname()[:2]
     address = ipaddress.ip_address(host)
     if not address.is_loopback:
-        logger.info("The page has no password: the whole network can use it.")
+        logger.info(
+            "The page has no password: the whole network can use it as %s. "
+            "`--allowed-host NAME` adds a name or an address.",
+            ", ".join(app.state.hosts),
+        )
     if address.is_unspecified:  # nobody can open 0.0.0.0
         host = socket.gethostname()
     elif address.version == 6:

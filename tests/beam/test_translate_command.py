@@ -77,6 +77,11 @@ def test_inputs_have_different_names(run, tmp_path):
     check_refused(run("--input", f"{tmp_path}/more/*"), "different", "a.txt")
 
 
+def test_a_truncated_file_is_named(run, tmp_path):
+    (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n" * 9)[:-8])
+    check_refused(run(), "b.txt.gz (Compressed file ended")
+
+
 @pytest.mark.slow
 def test_no_line_is_lost_or_doubled(litert_folder, pairs, tmp_path, capfd):
     """With a process per core, as by default."""

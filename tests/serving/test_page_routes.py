@@ -3,6 +3,7 @@
 import json
 import types
 import urllib.parse
+import urllib.request
 
 import pytest
 from fake_translator import FakeTranslator
@@ -65,6 +66,19 @@ def test_a_text_that_is_too_long(address):
     assert "100 characters" in error and "Received: 101" in error
 
 
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        ({}, "body.text: Field required"),
+        ({"text": "dog", "n": 2}, "body.n: Extra inputs are not permitted"),
+        ({"text": 3}, "body.text: Input should be a valid string"),
+    ],
+)
+def test_invalid_fields_are_named(address, body, message):
+    status, answer = fetch(address + "/translate", body)
+    assert (status, json.loads(answer)) == (422, {"error": message})
+
+
 def test_a_target_language():
     """It stands after list marks, which are not part of the sentence."""
     tokenizer = types.SimpleNamespace(languages=["deu", "fra"])
@@ -107,6 +121,12 @@ def test_names_of_other_sites(address, host):
 def test_pages_of_other_sites(address, origin):
     error = error_of(address + "/translate", BODY, Origin=origin)
     assert f"Received: {origin}" in error and "--allowed-host" in error
+
+
+def test_no_site_shows_the_page_in_a_frame(address):
+    with urllib.request.urlopen(address) as answer:
+        found = answer.headers["Content-Security-Policy"]
+    assert found == "frame-ancestors 'none'"
 
 
 @pytest.mark.parametrize(

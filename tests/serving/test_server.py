@@ -83,8 +83,15 @@ def test_what_is_printed_when_the_page_is_warm(capsys, monkeypatch, host):
     first, *warning, last = capsys.readouterr().out.splitlines()
     assert first == str([">>fr<< A1?", ">>fr<< A1? A1?"])
     assert len(warning) == (host == "0.0.0.0")
+    assert all("pc, pc.local" in x and "--allowed-host" in x for x in warning)
     name = "pc" if warning else host
     assert f"http://{name}:{port} " in last
+
+
+@pytest.mark.parametrize("name", ["*", "*.example", "*x"])
+def test_allowed_names_are_whole(name):
+    with pytest.raises(kt.InputError, match=rf"Received: \{name}$"):
+        server.make_app(FakeTranslator(), "demo", 100, ["pc", name])
 
 
 def test_the_name_of_this_computer(monkeypatch):

@@ -62,7 +62,7 @@ class ParsingTask(Task):
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
-        missing = sorted(set(needed) - set(vocabulary.symbols))
+        missing = sorted(set(needed) - set(getattr(vocabulary, "symbols", ())))
         if missing:
             raise InputError(
                 "A parser can only be trained further on trees with the labels "

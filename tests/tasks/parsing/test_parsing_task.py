@@ -103,6 +103,11 @@ def test_sources_are_split_unless_they_are_words(tokenizer, text, words, kept):
         assert ids == tokenizer.encode([expected])
 
 
+def test_a_tokenizer_without_symbols_is_refused():
+    with pytest.raises(InputError, match="that need"):
+        ParsingTask().check_tokenizer(object(), PAIRS)
+
+
 def test_scores_are_those_of_brackets():
     task = find_task("parsing")
     wrong = "(TOP (S (NP (DT the) (NN dog) (VBZ barks)) (. .)))"
