@@ -19,10 +19,10 @@ from keras_transformer.weights import not_finite
 
 _README = """# {system}
 
-A model for {system}, exported by keras-transformer {version}. The page
-`docs/{format}.md` of keras-transformer describes how to use it;
-`keras_transformer.json` contains the settings of its search, and what it was
-made from.
+A model for {system}, exported by keras-transformer {version}. The file
+`docs/{format}.md` in the source code of keras-transformer describes how to use
+it. `keras_transformer.json` contains the settings of its search, and what it
+was made from.
 """
 _MODEL_CARD = """---
 library_name: transformers

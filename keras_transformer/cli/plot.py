@@ -61,13 +61,12 @@ def attention(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {output}"
         )
-    kind = kind or "cross"
     result = _open(run, model).attention(text)
     if is_page:
         with atomic_write(output) as partial:
             partial.write_text(kt.plotting.attention_page(result), "utf-8")
     else:
-        figure = kt.plotting.translation_figure(result, kind, layer)
+        figure = kt.plotting.translation_figure(result, kind or "cross", layer)
         kt.plotting.save_figure(figure, output, result.source, result.output)
     print(f"Wrote {output}")
 

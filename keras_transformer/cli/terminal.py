@@ -5,7 +5,6 @@ import os
 import re
 import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
@@ -27,7 +26,7 @@ _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 _READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
 
 # In messages of the system and TensorFlow, and of NumPy.
-_FULL_DISK = r"No space left|\d+ requested and \d+ written"
+_FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
 
 
 def run(command: Callable[[], None]) -> int:
@@ -80,7 +79,7 @@ def check_output(path: Path | None) -> None:
 
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Yields standard output, or a new file, which is written atomically."""
+    """Yields standard output, or a new file; an InputError leaves its lines."""
     if path is None:
         yield sys.stdout
         return
@@ -89,7 +88,13 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         files.atomic_write(path) as partial,
         open(partial, "w", encoding="utf-8", newline="") as stream,
     ):
-        yield stream
+        try:
+            yield stream
+        except InputError:
+            if stream.tell():
+                os.replace(partial, path)
+                report(f"what precedes the error is in {path}")
+            raise
 
 
 def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
@@ -183,9 +188,6 @@ def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
 @contextlib.contextmanager
 def _raise_on_sigterm() -> Iterator[None]:
     """Lets SIGTERM end a command as Ctrl-C does: it cleans up."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
     try:
         yield
@@ -206,8 +208,8 @@ def end_on_signals() -> None:
 
 def _describe(error: Exception) -> str | None:
     """Returns what to print of an error; None if it is a bug of ours."""
-    if re.search(_FULL_DISK, str(error)):
-        return f"The disk is full. Received: {error}"
+    if line := re.search(_FULL_DISK, str(error)):
+        return f"The disk is full. Received: {line[0]}"
     if isinstance(error, OSError) and error.filename:
         return f"{error.strerror}. Received: {error.filename}"
     return str(error) if isinstance(error, InputError | OSError) else None

@@ -73,8 +73,7 @@ def translate(
             "a run that parses", tokenized=tokenized, one_line=one_line
         )
     if split_sentences:
-        options = dict(n_best=n_best, prefix=prefix, jsonl=jsonl)
-        flags.refuse("lines of text", **options)
+        flags.refuse("lines of text", n_best=n_best, prefix=prefix, jsonl=jsonl)
     total = terminal.count_lines(input)
     task = ParsingTask(split_words=False) if tokenized else None
     translator = model.open(runs, n_best or 1, task)

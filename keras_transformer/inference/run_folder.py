@@ -58,7 +58,7 @@ class RunFolder(ModelFolder):
         file = path / "config.json"
         try:
             values = read_json(file)
-        except OSError as error:
+        except (FileNotFoundError, NotADirectoryError) as error:
             if path != find_folder(path):
                 raise InputError(
                     f"This needs a run. Received: {path}, the included model, "

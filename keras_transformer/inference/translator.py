@@ -189,8 +189,8 @@ class Translator(BaseTranslator):
     def _encode(
         self, texts: list[str], tokenize: Callable, encode: Callable
     ) -> EncodedTexts:
-        """Calls `tokenize` with a tensor, or `encode` with a list of texts."""
-        if self.task.targets_are_text:
+        """Calls `tokenize` in a graph, or `encode` if outputs are repaired."""
+        if not self.task.repairs:
             ids = tokenize(tf.constant(texts, tf.string))
         else:
             rows = encode(self.tokenizer, without_blank(texts))

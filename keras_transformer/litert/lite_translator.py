@@ -107,8 +107,8 @@ class LiteRTTranslator(BaseTranslator):
                 the number of cores.
 
         Raises:
-            InputError: If the folder lacks a file, a file is damaged or of
-                another version, or the search is not possible.
+            InputError: If the folder lacks a file, a file is damaged, or the
+                search is not possible.
         """
         folder = LiteRTFolder.read(path)
         folder.check_settings(search, num_translations)

@@ -18,15 +18,7 @@ FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
 # Of Okabe and Ito, which colour-blind people tell apart, and readable on white
 # and on black.
-COLORS = (
-    "#0072b2",
-    "#d55e00",
-    "#009e73",
-    "#cc79a7",
-    "#56b4e9",
-    "#e69f00",
-    "#7f7f7f",
-)
+COLORS = "#0072b2 #d55e00 #009e73 #cc79a7 #56b4e9 #e69f00 #7f7f7f".split()
 FONT_POINTS = 8
 LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
 _DPI = 150
@@ -49,7 +41,7 @@ def save_figure(
         description: Description in the file's metadata.
 
     Raises:
-        InputError: If the suffix is another, or the folder does not exist.
+        InputError: If the suffix is not one of these, or there is no folder.
     """
     check_output(path, FIGURE_SUFFIXES)
     file_format = Path(path).suffix.lower()[1:]

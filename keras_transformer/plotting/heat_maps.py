@@ -19,6 +19,7 @@ _SMALLEST_MAP = 2.0
 _LABELS = 1.8  # beside a map
 _SMALLEST_FIGURE = (5.0, 4.0)
 _LONGEST_LABEL = 20  # characters
+_MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
 
 
 def translation_figure(
@@ -92,7 +93,8 @@ def attention_figure(
         the color bar.
 
     Raises:
-        InputError: If the shape of the scores does not fit the tokens.
+        InputError: If the shape of the scores does not fit the tokens, or
+            there are more than 80 tokens.
     """
     scores = np.asarray(scores, dtype="float32")
     expected = (len(rows), len(columns))
@@ -101,6 +103,12 @@ def attention_figure(
             "Attention scores must have the shape [heads, rows, columns], "
             f"here [heads, {expected[0]}, {expected[1]}] with at least one "
             f"head, row and column. Received: shape {list(scores.shape)}."
+        )
+    if max(expected) > _MOST_TOKENS:
+        raise InputError(
+            f"A figure has at most {_MOST_TOKENS} tokens per side. Received: "
+            f"{expected[0]} rows and {expected[1]} columns. A page of all "
+            "layers has no limit: kt.plotting.attention_page."
         )
     grid_columns = min(len(scores), 2 if len(scores) <= 4 else 4)
     grid_rows = -(-len(scores) // grid_columns)

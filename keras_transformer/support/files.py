@@ -97,16 +97,13 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
             f"Received: {path}"
         )
     if not path.parent.is_dir():
-        raise InputError(
-            "The folder of the file does not exist. Create it first, or choose "
-            f"another one. Received: {path}"
-        )
+        raise InputError(f"The folder of {path} does not exist. Create it.")
 
 
 def check_new(path: str | os.PathLike) -> None:
     """Checks that nothing is at a path."""
     if Path(path).exists():
-        raise InputError(f"{path} already exists. Choose another name.")
+        raise InputError(f"{path} already exists. Choose a different name.")
 
 
 def check_free(path: str | os.PathLike) -> None:
@@ -118,8 +115,8 @@ def check_free(path: str | os.PathLike) -> None:
     if (path / "config.json").exists():
         content = "contains a run"
     raise InputError(
-        f"{path} already {content}. Nothing is overwritten. Choose another "
-        "output, or remove it first."
+        f"{path} already {content}. Nothing is overwritten. Choose a "
+        "different output, or remove it first."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import explain_missing_packages
 
 
 @contextlib.contextmanager
@@ -19,7 +20,8 @@ def locked(
 
     Messages name `output`, by default the folder.
     """
-    from filelock import FileLock, Timeout
+    with explain_missing_packages():
+        from filelock import FileLock, Timeout
 
     lock = FileLock(Path(path) / name, timeout=-1 if wait else 0)
     try:
@@ -31,7 +33,7 @@ def locked(
     except Timeout as error:
         raise InputError(
             f"Another process is writing to {output or path}. Wait until it "
-            "has finished, or choose another output."
+            "has finished, or choose a different output."
         ) from error
     try:
         yield

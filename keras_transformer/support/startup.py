@@ -25,7 +25,6 @@ _EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
     "uvicorn": "web",
 }
 
-
 # Two threads would restore each other's file.
 _STDERR = threading.RLock()
 

@@ -42,7 +42,7 @@ class Vocabulary(abc.ABC):
             `language_token`; None if that is added elsewhere.
         normalizes_sources: Whether spaces in sources are plain ones, invisible
             characters are left out, and targets of nothing else are empty: not
-            in vocabularies of earlier versions and of other systems.
+            in the vocabularies of other systems.
     """
 
     vocab_size: int

@@ -40,13 +40,12 @@ def test_success_is_0(capsys):
             "Permission denied. Received: file",
         ),
         (
-            OSError(errno.ENOSPC, "No space left on device", "file"),
+            OSError(errno.ENOSPC, "No space left", "file"),
             2,
-            "The disk is full. Received: [Errno 28] No space left on device: "
-            "'file'",
+            "The disk is full. Received: [Errno 28] No space left: 'file'",
         ),
         (
-            OSError("26686 requested and 26560 written"),  # as NumPy says it
+            OSError("a\n26686 requested and 26560 written\nb"),  # as NumPy
             2,
             "The disk is full. Received: 26686 requested and 26560 written",
         ),
@@ -62,10 +61,9 @@ def test_a_reader_that_is_gone_is_141(capsys):
     assert capsys.readouterr() == ("", "")
 
 
-@pytest.mark.parametrize("error", [ValueError("bug"), RuntimeError("bug")])
-def test_bugs_are_not_hidden(error):
-    with pytest.raises(type(error), match="bug"):
-        terminal.run(fail_with(error))
+def test_bugs_are_not_hidden():
+    with pytest.raises(ValueError, match="bug"):
+        terminal.run(fail_with(ValueError("bug")))
 
 
 # === Output ===
@@ -93,9 +91,7 @@ def test_output_appears_line_by_line(monkeypatch):
 CLI = (sys.executable, "-m", "keras_transformer")
 
 
-@pytest.mark.skipif(
-    not os.path.exists("/dev/full"), reason="there is no /dev/full"
-)
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full")
 def test_a_full_disk():
     with open("/dev/full", "wb") as full:
         process = subprocess.run(
@@ -147,7 +143,7 @@ def test_lines_are_counted_where_they_can_be_read_again(tmp_path):
     assert terminal.name_line(None, 2) == "line 2"
 
 
-@pytest.mark.parametrize("error", [InputError, KeyboardInterrupt, SystemExit])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
 def test_output_is_complete_or_not_there(tmp_path, error):
     path = tmp_path / "new" / "file"
     with pytest.raises(error):

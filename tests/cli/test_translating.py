@@ -81,13 +81,14 @@ def test_nothing_is_translated_of_files_with_an_invalid_line(
     assert not output.exists() and not opened
 
 
-def test_what_precedes_an_invalid_line_of_a_pipe_is_printed(
-    run_cli, opened, folder, monkeypatch
+def test_what_precedes_an_invalid_line_of_a_pipe_is_written(
+    run_cli, opened, folder, monkeypatch, tmp_path
 ):
+    output = tmp_path / "new"
     set_stdin(monkeypatch, Chunks([b"a\nb\n\xff\nc\n"]))
-    result = run_cli("translate", folder)
-    check_refused(result, "UTF-8", "line 3")
-    assert result.out == "A\nB\n"
+    result = run_cli("translate", folder, "--output", output)
+    check_refused(result, str(output), "UTF-8", "line 3")
+    assert output.read_text("utf-8") == "A\nB\n"
 
 
 def test_translate_as_json(run_cli, opened, folder, monkeypatch):

@@ -1,6 +1,7 @@
 """Reading of run folders, which `TrainingRun` wrote."""
 
 import json
+from pathlib import Path
 
 import h5py
 import numpy as np
@@ -186,9 +187,7 @@ def test_a_damaged_checkpoint_is_refused(run, tmp_path):
         run.load_model(checkpoint)
 
 
-def test_a_checkpoint_that_may_not_be_read_is_not_damaged(
-    run, model, monkeypatch
-):
+def test_a_file_that_may_not_be_read_is_not_damaged(run, model, monkeypatch):
     run.save_checkpoint(model, 7, 3)
 
     def refuse(path):
@@ -197,6 +196,9 @@ def test_a_checkpoint_that_may_not_be_read_is_not_damaged(
     monkeypatch.setattr(h5py, "File", refuse)
     with pytest.raises(PermissionError, match="denied: .*step-0*7"):
         run.load_model(run.path / "checkpoints" / "step-00000007.weights.h5")
+    monkeypatch.setattr(Path, "read_bytes", refuse)
+    with pytest.raises(PermissionError, match="denied: .*config.json"):
+        Run.read(run.path)
 
 
 def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):

@@ -160,8 +160,8 @@ def test_what_the_font_lacks_is_plotted_as_its_code():
     "shape, rows, columns, message",
     [
         ((2, 3, 4), 3, 3, r"shape \[2, 3, 4\]"),
-        ((3, 4), 3, 4, r"shape \[3, 4\]"),
         ((0, 3, 4), 3, 4, r"shape \[0, 3, 4\]"),
+        ((1, 81, 4), 81, 4, "81 rows and 4 columns"),
     ],
 )
 def test_scores_that_cannot_be_plotted(shape, rows, columns, message):

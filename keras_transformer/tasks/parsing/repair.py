@@ -44,7 +44,7 @@ def restore_tree(
 def _build(
     symbols: Sequence[str], places: Iterator[int | None], words: Sequence[str]
 ) -> Tree:
-    """Returns the tree of symbols, the tags of which have places of words."""
+    """Returns the tree of symbols; `places` has the word of each tag."""
     # The label and the children, until now, of what is open.
     stack: list[tuple[str, list[Tree]]] = [(ROOT, [])]
     used = 0

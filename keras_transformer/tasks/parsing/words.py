@@ -32,7 +32,7 @@ _RULES = (
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a sentence, whose only spaces are plain ones."""
+    """Returns the words of a sentence without Unicode's other spaces."""
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text, flags=re.ASCII)
     return read_words(text)
