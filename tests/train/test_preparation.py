@@ -8,10 +8,10 @@ import sentencepiece
 from corpora import read, write_lines, write_sides
 from generated_treebank import write_treebank
 from ids import rows
-from reference_linearization import linearize
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree
+from keras_transformer.tasks.parsing.linearization import linearize
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus, open_corpus
@@ -120,7 +120,7 @@ def test_a_treebank_is_prepared(tmp_path):
     first_pair = rows(opened.prepared.shards)[:2]
     source, target = map(tokenizer.pieces, first_pair)
     sentence, tree = next(iter(corpus.pairs("train")))
-    assert target == linearize(Tree.from_string(tree)).split()
+    assert target == linearize(Tree.from_string(tree))
     assert "".join(source).replace("▁", " ").strip() == sentence
 
 
