@@ -81,7 +81,7 @@ def test_sources_of_new_tokenizers_are_normalized_and_targets_are_kept(
     assert ids == tokenizer.encode([texts[0], "", "a"])
     assert ids == tokenizer.tokenize_targets(tf.constant(texts)).to_list()
     assert tokenizer.decode(ids[0]) == texts[0]
-    # One of an earlier version reads the same ids as then.
+    # One without the mark reads what is there.
     earlier = Tokenizer(tokenizer.model.removesuffix(SOURCE_MARK))
     assert not earlier.normalizes_sources
     raw = tokenizer.encode(texts)
