@@ -94,6 +94,7 @@ def translations(output):
 
 def test_translates_without_python_and_without_xla(run, exported, translator):
     check_texts(run, exported, translator)
+    check_texts(run, exported, translator, [])
 
 
 def test_an_imported_model(run, tokenizer, tmp_path):

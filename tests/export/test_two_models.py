@@ -1,5 +1,6 @@
 """Two models in one process answer as each does alone."""
 
+import gc
 import threading
 
 import keras
@@ -54,6 +55,14 @@ def folders(translators, exported, tmp_path_factory):
     return {"en-de": exported, "fr-it": other}
 
 
+def assert_own_answers(outputs, expected):
+    rows = outputs["translations"].numpy()
+    found = [[text.decode() for text in row] for row in rows]
+    assert found == [t.texts for t in expected]
+    scores = [t.scores for t in expected]
+    np.testing.assert_allclose(outputs["scores"], scores, rtol=1e-4, atol=1e-5)
+
+
 def test_two_threads_get_the_answers_of_their_models(folders, translators):
     """Both models share the resources of the process."""
     loaded = {name: tf.saved_model.load(x) for name, x in folders.items()}
@@ -76,10 +85,18 @@ def test_two_threads_get_the_answers_of_their_models(folders, translators):
         expected = translator.translate(TEXTS[name])
         assert len(answers[name]) == CALLS
         for outputs in answers[name]:
-            rows = outputs["translations"].numpy()
-            found = [[text.decode() for text in row] for row in rows]
-            assert found == [t.texts for t in expected]
-            scores = [t.scores for t in expected]
-            np.testing.assert_allclose(
-                outputs["scores"], scores, rtol=1e-4, atol=1e-5
-            )
+            assert_own_answers(outputs, expected)
+
+
+def test_a_model_remains_when_another_with_its_tokenizer_is_unloaded(
+    exported, translator
+):
+    """As when a server replaces a version."""
+    kept, old = (tf.saved_model.load(exported) for _ in range(2))
+    text, expected = tf.constant(["dog"]), translator.translate(["dog"])
+    outputs = old.signatures["serving_default"](text=text)
+    assert_own_answers(outputs, expected)
+    del old
+    gc.collect()
+    outputs = kept.signatures["serving_default"](text=text)
+    assert_own_answers(outputs, expected)

@@ -1,5 +1,6 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
+import dataclasses
 import json
 import os
 import re
@@ -112,6 +113,21 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_model_with_a_window(model, tokenizer, pairs):
+    config = dataclasses.replace(model.config, attention_window=3)
+    restricted = kt.Transformer(config)
+    restricted.set_weights(model.get_weights())
+    translator = kt.Translator(restricted, tokenizer)
+    texts = list(pairs)[:4]
+    expected = translator.translate(texts)
+    assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
+    signatures = Signatures(translator).make(["serving_default"])
+    outputs = signatures["serving_default"](tf.constant(texts))
+    outputs = {name: value.numpy() for name, value in outputs.items()}
+    assert_same(translations(outputs), expected)
+
+
+@pytest.mark.slow
 def test_a_quantized_model(tokenizer, tmp_path):
     model = random_translator(tokenizer).model
     model.quantize("int8")
@@ -150,6 +166,12 @@ def test_warm_up_requests(exported, loaded):
         assert all(len(value) == len(text) for value in outputs.values())
         sizes.append(text.shape)
     assert sizes == [(1,), (8,)] * 4
+
+
+def test_empty_batch(loaded):
+    translate = loaded.signatures["serving_default"]
+    outputs = translate(text=tf.constant([], tf.string))
+    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
 
 
 # === The same translations, whoever loads it ===
