@@ -386,7 +386,6 @@ def test_own_data(tmp_path):
     assert results[-1]["split"] == "test"
     for name in (
         "models/en-de/1/saved_model.pb",
-        "models/en-de/compose.yaml",
         "en-de/model.tflite",
     ):
         assert (tmp_path / name).exists()
