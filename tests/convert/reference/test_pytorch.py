@@ -86,11 +86,11 @@ def test_other_objects_are_refused(save):
     module = torch.nn.Linear(2, 3)
     for state, expected in (
         (module, "names '"),
-        ({"state": module.state_dict()}, "a OrderedDict"),
-        ({"w": module.weight, "step": 3}, "'step': a int"),
+        ({"state": module.state_dict()}, "OrderedDict"),
+        ({"w": module.weight, "step": 3}, "int"),
         (torch.zeros(3), "AttributeError"),
-        ({"w": torch.zeros(3) > 0}, "names 'torch.BoolStorage'"),
-        ({"w": torch.zeros(1).expand(99)}, "outside of its storage"),
+        ({"w": torch.zeros(3) > 0}, "BoolStorage"),
+        ({"w": torch.zeros(1).expand(99)}, "'w'"),
     ):
         with pytest.raises(InputError, match=expected):
             read_tensors(save(state))
