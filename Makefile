@@ -138,7 +138,7 @@ clean: ## Remove environments, caches and build output, but no runs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is newer than the files that name the dependencies, or pip runs.
-.venv/.demo: EXTRAS := tensorflow,plot,web
+.venv/.demo: EXTRAS := tensorflow,plot,web,litert
 .venv/.test: EXTRAS := test
 .venv/.docs: EXTRAS := docs
 .venv/.release: EXTRAS := release
