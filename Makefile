@@ -28,7 +28,8 @@ FEWER_NAMES := $(PORTABLE_NAMES) and (not mixed_float16 or test_model.py) \
 	and not test_weights.py and not all_pairs and not blocks_and_stacks \
 	and not unknown_when_a_model_is_built
 # More of them, which take a minute on JAX: it compiles each operation.
-LONG_PORTABLE_TESTS := tests/test_configurations.py tests/decoding/test_step.py
+LONG_PORTABLE_TESTS := tests/test_configurations.py tests/decoding/test_step.py \
+	tests/test_portable_translation.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.
@@ -138,7 +139,7 @@ clean: ## Remove environments, caches and build output, but no runs
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is newer than the files that name the dependencies, or pip runs.
-.venv/.demo: EXTRAS := tensorflow,plot,web,litert
+.venv/.demo: EXTRAS := savedmodel,plot,web,litert
 .venv/.test: EXTRAS := test
 .venv/.docs: EXTRAS := docs
 .venv/.release: EXTRAS := release
@@ -157,7 +158,7 @@ clean: ## Remove environments, caches and build output, but no runs
 			"make matrix PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(PY) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $(PINS) hypothesis pytest pytest-xdist \
-		-e ".[tensorflow,plot,tensorboard,serving]"
+		-e ".[plot,tensorboard,serving]"
 	@touch $@
 
 .venvs/opennmt/.installed: Makefile | $(PY)

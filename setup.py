@@ -28,31 +28,39 @@ TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 # What the command line needs, and the library does not. cyclopts 5 needs Python
 # 3.11. PyYAML reads `--config`, and the settings of models that are imported.
 COMMAND_LINE = ["cyclopts>=4.25.3,<6", "pyyaml>=6", "tqdm>=4.66"]
-TEXT_AND_TRAINING = [
+TRAINING = [
     *COMMAND_LINE,
     "filelock>=3.24",
     "langcodes>=3.4",
-    f"tensorflow-text{TENSORFLOW_VERSIONS}",
     "sacrebleu>=2.4",
     "sacremoses>=0.1",
     "safetensors>=0.6",
     "sentencepiece>=0.2",
 ]
-TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
+TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TRAINING]
+# The tokenizer in a SavedModel. It requires a TensorFlow of its own version.
+TENSORFLOW_TEXT = (
+    f"tensorflow-text{TENSORFLOW_VERSIONS}; sys_platform != 'win32'"
+)
+SAVEDMODEL = [*TENSORFLOW, TENSORFLOW_TEXT]
+GPU = [
+    f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}",
+    *TRAINING,
+    TENSORFLOW_TEXT,
+]
 # Bulk work.
 BEAM = ["apache-beam>=2.77,<3", *COMMAND_LINE]
-GPU = [f"tensorflow[and-cuda]{TENSORFLOW_VERSIONS}", *TEXT_AND_TRAINING]
 PLOT = ["matplotlib>=3.8"]
 TENSORBOARD = ["tensorboard"]
 # importlib_resources: TensorFlow Datasets 4.9.10 imports it undeclared.
 TFDS = ["tensorflow-datasets>=4.9", "importlib_resources"]
 # Protocol buffers of TensorFlow Serving, for warm-up requests and clients.
-SERVING = ["tensorflow-serving-api>=2.19,<2.22"]
+SERVING = [*SAVEDMODEL, "tensorflow-serving-api>=2.19,<2.22"]
 LITERT = [*COMMAND_LINE, "ai-edge-litert>=2.3,<3", "sentencepiece>=0.2"]
 WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
-# Downloads models that are imported by name.
-CONVERT = ["huggingface_hub>=1.31,<3"]
+# Downloads models that are imported by name, and finds the user's cache.
+CONVERT = ["huggingface_hub>=1.31,<3", "platformdirs>=4.3"]
 # The systems that models are imported from and exported for, for tests.
 CONVERTERS = [
     "argos-translate-lt>=1.12",
@@ -62,7 +70,6 @@ CONVERTERS = [
 RELEASE = ["build>=1.2", "twine>=6.1"]
 DOCS = ["mkdocs-material>=9.5", "mkdocstrings[python]>=0.29", "nbconvert>=7"]
 TEST = [
-    *TENSORFLOW,
     *PLOT,
     *TENSORBOARD,
     *TFDS,
@@ -127,6 +134,7 @@ setup(
         "Intended Audience :: Education",
         "Intended Audience :: Science/Research",
         "Operating System :: MacOS",
+        "Operating System :: Microsoft :: Windows",
         "Operating System :: POSIX :: Linux",
         *(f"Programming Language :: Python :: 3.{v}" for v in range(10, 14)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
@@ -137,6 +145,7 @@ setup(
     # keras_transformer/train and export are links to the folders beside it.
     packages=find_packages(include=["keras_transformer*"]),
     package_data={
+        "": ["*.pyi"],
         "keras_transformer": ["py.typed", "models/*/*"],
         "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.serving": ["templates/*"],
@@ -144,7 +153,9 @@ setup(
     },
     install_requires=[KERAS, "numpy>=1.26"],
     extras_require={
+        "text": ["sentencepiece>=0.2", "protobuf>=4"],
         "tensorflow": TENSORFLOW,
+        "savedmodel": SAVEDMODEL,
         "gpu": GPU,
         "beam": BEAM,
         "plot": PLOT,

@@ -103,8 +103,8 @@ def read_pass(folder: pathlib.Path, run: str) -> dict[str, float]:
         if order.advance((0, 0), done)[0]:
             break
         tokens += np.count_nonzero(labels)
-        texts = pairs.tokenizer.detokenize(inputs["source"][:, :_NUMBER_TOKENS])
-        places += [int(text.split()[0]) for text in texts.numpy()]
+        for row in np.asarray(inputs["source"][:, :_NUMBER_TOKENS]):
+            places.append(int(pairs.tokenizer.decode(row).split()[0]))
     seconds = time.perf_counter() - start
     places = np.array(places) / max(places)
     draws = np.arange(places.size)

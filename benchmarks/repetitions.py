@@ -54,7 +54,7 @@ def by_length(sources: list[str], lines: list[str]) -> str:
 def examine(run: str, sources: list[str], references: list[str]) -> None:
     """Prints a row of the table for each search."""
     for name, search in SEARCHES.items():
-        translator = kt.Translator.open(run, search=search)
+        translator = kt.open_translator(run, search=search)
         lines = [t.texts[0] for t in translator.translate(sources, workers=2)]
         found = [i for i, line in enumerate(lines) if repeats(line)]
         share = f"{len(found)}, {len(found) / len(lines):.2%}"

@@ -13,10 +13,10 @@ import argparse
 import time
 
 import keras_transformer as kt
-from keras_transformer.litert import LiteRTTranslator, lite_translator
+from keras_transformer.litert import lite_engine
 
 
-class _CountingDecoding(lite_translator.LiteDecoding):
+class _CountingDecoding(lite_engine.LiteDecoding):
     steps = 0
 
     def step(self, *arguments):
@@ -55,13 +55,15 @@ def main() -> None:
     corpus = kt.train.open_corpus(options.data, options.source, options.target)
     pairs = list(corpus.pairs("valid"))[:: options.every]
     sources, references = zip(*pairs, strict=True)
-    lite_translator.LiteDecoding = _CountingDecoding
+    lite_engine.LiteDecoding = _CountingDecoding
     expected = None
     print(f"{len(pairs):,} sentences of valid, {options.model}\n")
     print("| search | steps of a sentence | ms | BLEU | differ |")
     print("|---|---|---|---|---|")
     for name, (search, n) in searches(options.beam_sizes).items():
-        translator = LiteRTTranslator.open(options.model, search, n)
+        translator = kt.open_translator(
+            options.model, search=search, num_translations=n
+        )
         translator("The first sentence takes longer.")
         _CountingDecoding.steps = 0
         start = time.perf_counter()

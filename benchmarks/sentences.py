@@ -68,17 +68,16 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
 
         return translate
     if name.startswith("litert"):
-        from keras_transformer.decoding.settings import BeamSearch
-        from keras_transformer.litert import LiteRTTranslator
+        import keras_transformer as kt
 
-        search = BeamSearch(alpha=ALPHA, stop=name.split()[-1])
-        translator = LiteRTTranslator.open(folder, search, threads=threads)
+        search = kt.BeamSearch(alpha=ALPHA, stop=name.split()[-1])
+        translator = kt.open_translator(folder, search=search, threads=threads)
     else:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
         os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
-        from keras_transformer import Translator
+        import keras_transformer as kt
 
-        translator = Translator.open(folder)
+        translator = kt.open_translator(folder)
     return lambda texts: [
         found.texts[0] for found in translator.translate(texts, workers=workers)
     ]

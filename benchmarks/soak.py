@@ -50,30 +50,31 @@ def send(
             request, and the queue of results: latencies in seconds, and
             descriptions of wrong answers.
     """
-    from keras_transformer.export.client import Client
+    from keras_transformer.inference.serving_client import connect
 
     counter, barrier, results = shared
     generator = random.Random(number)
     sentences = list(expected)
     latencies, wrong = [], []
-    with Client(options.model.parent.name, address, workers=1) as client:
-        barrier.wait()
-        deadline = time.monotonic() + 60 * options.minutes
-        for _ in range(options.requests // options.clients):
-            if time.monotonic() > deadline:
-                break
-            count = generator.randint(1, LARGEST_BATCH)
-            texts = generator.choices(sentences, k=count)
-            started = time.perf_counter()
-            answers = client.translate(texts)
-            latencies.append(time.perf_counter() - started)
-            if len(answers) != count:
-                wrong.append(f"{count} texts, {len(answers)} answers")
-            for text, answer in zip(texts, answers, strict=False):
-                if not same(answer, expected[text]):
-                    wrong.append(f"{text!r}: {answer} != {expected[text]}")
-            with counter.get_lock():
-                counter.value += 1
+    client = connect(f"grpc://{address}/{options.model.parent.name}")
+    client.workers = 1
+    barrier.wait()
+    deadline = time.monotonic() + 60 * options.minutes
+    for _ in range(options.requests // options.clients):
+        if time.monotonic() > deadline:
+            break
+        count = generator.randint(1, LARGEST_BATCH)
+        texts = generator.choices(sentences, k=count)
+        started = time.perf_counter()
+        answers = client.translate(texts)
+        latencies.append(time.perf_counter() - started)
+        if len(answers) != count:
+            wrong.append(f"{count} texts, {len(answers)} answers")
+        for text, answer in zip(texts, answers, strict=False):
+            if not same(answer, expected[text]):
+                wrong.append(f"{text!r}: {answer} != {expected[text]}")
+        with counter.get_lock():
+            counter.value += 1
     results.put((latencies, wrong))
 
 
@@ -90,19 +91,18 @@ def translate_alone(
     options: argparse.Namespace, address: str
 ) -> dict[str, tuple[list[str], list[float]]]:
     """Returns the translations and scores of each sentence in its request."""
-    from keras_transformer.export.client import Client
+    from keras_transformer.inference.serving_client import connect
 
     lines = options.texts.read_text("utf-8").splitlines()
     sentences = list(dict.fromkeys(lines))[: options.sentences]
-    with Client(
-        options.model.parent.name, address, batch_size=1, workers=1
-    ) as client:
-        return {
-            sentence: (answer.texts, answer.scores)
-            for sentence, answer in zip(
-                sentences, client.translate(sentences), strict=True
-            )
-        }
+    client = connect(f"grpc://{address}/{options.model.parent.name}")
+    client.max_batch_size = client.workers = 1
+    return {
+        sentence: (answer.texts, answer.scores)
+        for sentence, answer in zip(
+            sentences, client.translate(sentences), strict=True
+        )
+    }
 
 
 def memory(process_id: int) -> float:

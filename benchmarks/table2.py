@@ -88,13 +88,15 @@ def paper_row(name: str) -> tuple[str, int, float, float]:
 
 def run_row(path: str, devices: int) -> tuple[str, int, float, float]:
     """Returns steps and operations of a run, without its validation."""
-    run = kt.train.TrainingRun.open(path)
+    run = kt.Run.open(path)
     known = run.statistics
     tokens = known["source_tokens"] + known["target_tokens"]
     targets = run.recipe["batch_tokens"] * known["target_tokens"] / tokens
-    rows = [r for r in read_log(run.log_path) if "tokens_per_second" in r]
+    rows = [
+        r for r in read_log(run.path / "log.csv") if "tokens_per_second" in r
+    ]
     if not rows:
-        raise SystemExit(f"{run.log_path} has no tokens_per_second.")
+        raise SystemExit(f"{run.path}/log.csv has no tokens_per_second.")
     # The first row after an interruption is of the rest of its epoch.
     steps = np.diff([0, *(row["step"] for row in rows)])
     seconds = sum(steps * targets / [row["tokens_per_second"] for row in rows])

@@ -149,7 +149,7 @@ def run_row(
     mean = done.with_suffix("")
     if not (mean / "config.json").exists():
         average(run, mean)
-    translator = kt.Translator.open(mean)
+    translator = kt.open_translator(mean)
     outputs = {}
     scoring = (corpus.target, decoding_workers(), ["bleu"])
     for split in _splits(corpus):

@@ -40,7 +40,7 @@ if "google.colab" in sys.modules:
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,plot,litert]" {pin}
+    # %pip install -q "{checkout}[savedmodel,plot,litert]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "300")
@@ -115,7 +115,7 @@ translator(["I am a student.", "She reads a book."])
 # %%
 import numpy as np
 
-original = kt.Translator.open("runs/short")
+original = kt.open_translator("runs/short")
 texts = ["I am a student.", "She reads a book."]
 best = original(texts)
 scores = [

@@ -31,16 +31,11 @@ import os
 import sys
 
 if "google.colab" in sys.modules:
-    from importlib.metadata import version
-
-    # tensorflow-text requires a TensorFlow of its own version: unless the
-    # installed version is named, pip takes the newest of both.
-    pin = f"tensorflow=={version('tensorflow')}"
     checkout = "/content/keras-transformer"
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,plot]" {pin}
+    # %pip install -q "{checkout}[tensorflow,plot]"
 
 # How long to train each model. The tests of the project set a few steps.
 STEPS = int(os.environ.get("STEPS", "400"))
@@ -427,11 +422,11 @@ figure, (lengths, frequencies) = plt.subplots(
 counts = np.zeros(tokenizer.vocab_size, int)
 sides = zip(*sample, strict=True)
 for name, texts in zip(("source", "target"), sides, strict=True):
-    ids = tokenizer.tokenize(list(texts))
-    side = ids.row_lengths().numpy()
+    ids = tokenizer.encode(texts)
+    side = np.array([len(row) for row in ids])
     label = f"{name}, mean {side.mean():.1f}"
     lengths.hist(side, np.arange(30) - 0.5, histtype="step", label=label)
-    counts += np.bincount(ids.values, minlength=len(counts))
+    counts += np.bincount(np.concatenate(ids), minlength=len(counts))
 lengths.set(xlabel="tokens", ylabel="texts")
 lengths.legend()
 counts = np.sort(counts[counts > 0])[::-1]
@@ -507,7 +502,7 @@ trace.to_html()
 # %%
 best = translator.translate("I am a student.")
 found = translator.score("I am a student.", best.texts[0])
-n = len(tokenizer.tokenize(best.texts).to_list()[0]) + 1
+n = len(tokenizer.encode(best.texts)[0]) + 1
 compare(best.scores[0], found.log_prob / ((5 + n) / 6) ** 0.6)
 
 # %% [markdown]

@@ -30,16 +30,11 @@ import os
 import sys
 
 if "google.colab" in sys.modules:
-    from importlib.metadata import version
-
-    # tensorflow-text requires a TensorFlow of its own version: unless the
-    # installed version is named, pip takes the newest of both.
-    pin = f"tensorflow=={version('tensorflow')}"
     checkout = "/content/keras-transformer"
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,plot]" {pin}
+    # %pip install -q "{checkout}[tensorflow,plot]"
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "2000")
@@ -155,7 +150,7 @@ print(repaired, had_to)
 # The preposition decides what the last phrase belongs to.
 
 # %%
-parser = kt.Translator.open("runs/parser")
+parser = kt.open_translator("runs/parser")
 for text in (
     "The man sees the dog with a hat.",
     "The man sees the dog of a child.",

@@ -38,7 +38,7 @@ if "google.colab" in sys.modules:
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,web,litert]" {pin}
+    # %pip install -q "{checkout}[savedmodel,web,litert]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 os.environ.setdefault("STEPS", "400")
@@ -212,9 +212,9 @@ for folder, size in sizes.items():
 # import time
 #
 # start = time.perf_counter()
-# from keras_transformer.litert import LiteRTTranslator
+# import keras_transformer as kt
 #
-# translator = LiteRTTranslator.open("runs/models/litert")
+# translator = kt.open_translator("runs/models/litert")
 # print(translator("I am a student."))
 # print(f"{time.perf_counter() - start:.2f} s, import included")
 # print(translator(["She reads a book.", "Where is the book?"]))
@@ -237,6 +237,6 @@ for folder, size in sizes.items():
 # ## Where to go from here
 #
 # `docs/serving.md` has all signatures, the client for gRPC
-# (`keras_transformer.export.client.Client`), threads and batches, and what has
+# (`kt.open_translator("grpc://...")`), threads and batches, and what has
 # been tested. `docs/litert.md` says which export to choose, and how programs in
 # other languages use that for LiteRT.

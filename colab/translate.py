@@ -39,7 +39,7 @@ if "google.colab" in sys.modules:
     assert os.path.isdir(checkout), (
         f"Put a checkout of the project at {checkout}"
     )
-    # %pip install -q "{checkout}[tensorflow,plot,web,litert]" {pin}
+    # %pip install -q "{checkout}[savedmodel,plot,web,litert]" {pin}
 
 # How long to train. The tests of the project set a few steps.
 EPOCHS = int(os.environ.get("EPOCHS", "5"))
@@ -84,9 +84,9 @@ for source, target in list(corpus.pairs("train"))[:5]:
 
 # %%
 tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
-ids = tokenizer.tokenize(["I am a student."])
-print(ids.to_list()[0])
-print([tokenizer.pieces(row) for row in ids.to_list()])
+ids = tokenizer.encode(["I am a student."])
+print(ids[0])
+print([tokenizer.pieces(row) for row in ids])
 
 # %% [markdown]
 # ## Batches

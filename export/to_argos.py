@@ -1,29 +1,19 @@
-"""Writes a `Translator` as a package for Argos Translate, and verifies it.
+"""Writes a `Translator` as a package for Argos Translate: a ZIP archive."""
 
-A package is a ZIP archive of one folder. Argos Translate splits a text into
-sentences and these into pieces with `sentencepiece.model`, translates them
-with `model/` on CTranslate2, and joins the pieces with the same SentencePiece
-model, which returns pieces of another one as they are.
-"""
-
-import datetime
 import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
+from datetime import date
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.export import to_ctranslate2
-from keras_transformer.export.verification import ScoreTexts
-from keras_transformer.export.writing import check_problems, write_export
-from keras_transformer.inference.translator import Translator
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write, check_new, write_json
-from keras_transformer.text.vocabulary import load_processor
+from sentencepiece import SentencePieceProcessor
 
-_CODE = re.compile("[A-Za-z]{2,3}([_-][A-Za-z0-9]+)*")  # such as en, pt_BR
+from keras_transformer.export import to_ctranslate2, writing
+from keras_transformer.inference.translator import Translator
+from keras_transformer.support import files
 
 
 def save_argos(
@@ -34,12 +24,8 @@ def save_argos(
 ) -> Path:
     """Writes a package for Argos Translate and LibreTranslate.
 
-    They translate text, HTML, documents and subtitles with it. The model is
-    that of `save_ctranslate2`, which has the other arguments and errors too.
-
     Args:
-        translator: What to save. It must know its languages, which are those
-            of a run. Argos Translate has a search of its own.
+        translator: What to save. It must know its languages, as runs do.
         path: File to create. Its name ends in `.argosmodel`.
         dtype: As in `save_ctranslate2`.
         metadata: As in `save_ctranslate2`.
@@ -48,79 +34,47 @@ def save_argos(
         The file.
 
     Raises:
-        InputError: If `path` exists or has a different suffix, the languages
-            are unknown, sources need a language token, or learned positions
-            are fewer than 1,024.
+        InputError: As in `save_ctranslate2`, and if the languages are unknown,
+            sources need a language token, or positions are learned and few.
+        RuntimeError: If CTranslate2 computes something else.
     """
-    path = Path(path)
+    files.check_output(path, [".argosmodel"])
+    files.check_new(path)
     source, target = translator.languages
-    if path.suffix != ".argosmodel":
-        raise InputError(
-            "A package for Argos Translate is a file whose name ends in "
-            f".argosmodel. Received: {path}"
-        )
-    if not all(code and _CODE.fullmatch(code) for code in (source, target)):
-        raise InputError(
-            "Argos Translate chooses a model by two language codes, such as en "
-            f"and de. Received: source={source!r}, target={target!r}. Train or "
-            "import the model with --source and --target."
-        )
-    check_new(path)
-    check_problems("argos", _problems(translator))
+    tokenizer, config = translator.tokenizer, translator.model.config
+    problems = list(to_ctranslate2.problems(translator))
+    if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
+        problems.append(f"--source {source} --target {target} of its training")
+    if tokenizer.languages or tokenizer.language_token:
+        problems.append("sources that begin with a language or a tag")
+    is_learned = config.positional_encoding == "learned"
+    if is_learned and config.max_length < to_ctranslate2.POSITIONS:
+        problems.append(f"{config.max_length} learned positions")
+    writing.check_problems("argos", problems)
 
     def write(folder: Path) -> dict[str, Any]:
-        (folder / "model").mkdir()
-        described = to_ctranslate2.write_model(
-            translator, dtype, folder / "model"
-        )
-        model = translator.tokenizer.source.model
-        (folder / "sentencepiece.model").write_bytes(model)
+        (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
         package = {
-            # No version of the packages that Argos Translate downloads is as
-            # high: they never replace this one.
-            "package_version": f"{datetime.date.today():%Y.%m.%d}",
-            "argos_version": "1.9.0",  # the oldest one that the format is for
-            "from_code": source,
-            "from_name": source,
-            "to_code": target,
-            "to_name": target,
+            "package_version": f"{date.today():%Y.%m.%d}",  # above all others
+            "argos_version": "1.9.0",  # the first with this format
+            **dict.fromkeys(("from_code", "from_name"), source),
+            **dict.fromkeys(("to_code", "to_name"), target),
             "type": "translate",
         }
-        write_json(folder / "metadata.json", package)
-        return described
+        files.write_json(folder / "metadata.json", package)
+        return to_ctranslate2.write_model(translator, dtype, folder / "model")
 
-    def open_written(folder: Path) -> ScoreTexts:
-        model = (folder / "sentencepiece.model").read_bytes()
-        processor = load_processor(model)
-        return to_ctranslate2.open_written(
-            folder / "model",
-            translator,
-            lambda texts: processor.encode(texts, out_type=str),
-        )
+    def opened(folder: Path) -> Any:
+        file = str(folder / "sentencepiece.model")
+        split = SentencePieceProcessor(model_file=file, out_type=str).encode
+        return to_ctranslate2.open_written(folder / "model", translator, split)
 
-    path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as temporary:
-        folder = write_export(
-            translator,
-            Path(temporary, f"keras-transformer-{source}_{target}"),
-            "argos",
-            dtype,
-            write,
-            open_written,
-            metadata,
+        folder = Path(temporary, f"keras-transformer-{source}_{target}")
+        writing.write_export(
+            translator, folder, "argos", dtype, write, opened, metadata
         )
-        with atomic_write(path) as file, zipfile.ZipFile(file, "w") as package:
+        with files.atomic_write(path) as out, zipfile.ZipFile(out, "w") as file:
             for part in sorted(folder.rglob("*")):
-                package.write(part, part.relative_to(temporary))
-    return path
-
-
-def _problems(translator: Translator) -> Iterator[str]:
-    """Yields what Argos Translate, or CTranslate2, lacks for a model."""
-    yield from to_ctranslate2.problems(translator)
-    tokenizer, config = translator.tokenizer, translator.model.config
-    if tokenizer.languages or tokenizer.language_token:
-        yield "sources that begin with a language or a tag"
-    positions, needed = config.max_length, to_ctranslate2.POSITIONS
-    if config.positional_encoding == "learned" and positions < needed:
-        yield f"{positions} learned positions, fewer than {needed}"
+                file.write(part, part.relative_to(temporary))
+    return Path(path)

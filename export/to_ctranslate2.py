@@ -6,10 +6,10 @@ values of cross-attention.
 """
 
 import collections
-import math
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -17,13 +17,7 @@ import tensorflow as tf
 from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
-from keras_transformer.export.verification import ScoreTexts
-from keras_transformer.export.writing import (
-    check_problems,
-    single_model_problems,
-    write_export,
-)
-from keras_transformer.inference.records import Score
+from keras_transformer.export import writing
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
@@ -42,13 +36,9 @@ def save_ctranslate2(
 ) -> Path:
     """Writes a folder that `ctranslate2.Translator` loads.
 
-    It has the model, the files of the tokenizer, `keras_transformer.json`
-    with metadata, and a README. The package ctranslate2 is needed: the extra
-    `[ctranslate2]`.
-
-    Before the folder is moved to `path`, CTranslate2 loads it: its
-    log-probabilities of given texts must be those of the model, within the
-    precision of `dtype`.
+    It contains the model, the files of the tokenizer,
+    `keras_transformer.json` with metadata, and a README. The package
+    ctranslate2 is needed: the extra `[ctranslate2]`.
 
     Args:
         translator: What to save. Its search is part of the metadata only.
@@ -56,18 +46,18 @@ def save_ctranslate2(
         dtype: What weights are stored in: float32, float16, bfloat16, int16
             or int8. What CTranslate2 computes in is chosen when it loads the
             folder (`compute_type`).
-        metadata: What to add to the metadata: values that JSON can hold.
+        metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` is
-            invalid, or CTranslate2 cannot compute what the model does: several
-            models (an ensemble), restricted attention, and d_v other than d_k.
+        InputError: If `path` exists, `dtype` is invalid, or CTranslate2
+            cannot compute what the model does: several models (an ensemble),
+            restricted attention, and d_v other than d_k.
         RuntimeError: If CTranslate2 computes something else.
     """
-    check_problems("ctranslate2", problems(translator))
+    writing.check_problems("ctranslate2", problems(translator))
     tokenizer = translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
@@ -78,21 +68,18 @@ def save_ctranslate2(
         ids = tokenizer.encode_sources(texts)
         return [tokenizer.source.pieces(row) for row in ids]
 
-    return write_export(
-        translator,
-        path,
-        "ctranslate2",
-        dtype,
-        write,
-        lambda folder: open_written(folder, translator, split),
-        metadata,
+    def opened(folder: Path) -> SimpleNamespace:
+        return open_written(folder, translator, split)
+
+    return writing.write_export(
+        translator, path, "ctranslate2", dtype, write, opened, metadata
     )
 
 
 def problems(translator: Translator) -> Iterator[str]:
     """Yields what CTranslate2 lacks for a model."""
     config = translator.model.config
-    yield from single_model_problems(translator)
+    yield from writing.single_model_problems(translator)
     if config.d_k != config.d_v:
         yield f"d_k={config.d_k}, d_v={config.d_v}"
 
@@ -101,10 +88,10 @@ def open_written(
     folder: Path,
     translator: Translator,
     split: Callable[[Sequence[str]], list[list[str]]],
-) -> ScoreTexts:
-    """Returns the function that scores texts with CTranslate2.
+) -> SimpleNamespace:
+    """Returns what scores texts with CTranslate2.
 
-    It adds end tokens to the pieces that `split` returns.
+    It adds end tokens to the pieces of sources that `split` returns.
     """
     import ctranslate2
 
@@ -112,16 +99,12 @@ def open_written(
     loaded = ctranslate2.Translator(str(folder), compute_type="float32")
     target = translator.tokenizer.target
 
-    def score(sources: list[str], targets: list[str]) -> list[Score]:
+    def score(sources: list[str], targets: list[str]) -> list[SimpleNamespace]:
         target_pieces = list(map(target.pieces, target.encode(targets)))
         results = loaded.score_batch(split(sources), target_pieces)
-        log_probs = [result.log_probs for result in results]
-        return [
-            Score(sum(x), sum(x), math.exp(-sum(x) / len(x)), len(x))
-            for x in log_probs
-        ]
+        return [SimpleNamespace(log_prob=sum(x.log_probs)) for x in results]
 
-    return score
+    return SimpleNamespace(score=score)
 
 
 def write_model(
@@ -136,6 +119,7 @@ def write_model(
         _store_in_bfloat16(specification)
     specification.validate()
     specification.optimize(dtype)
+    folder.mkdir(exist_ok=True)
     specification.save(str(folder))
     return {"ctranslate2": ctranslate2.__version__, "dtype": dtype}
 

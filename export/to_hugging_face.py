@@ -14,28 +14,21 @@ from typing import Any
 
 import numpy as np
 import tensorflow as tf
-from keras import ops
+from keras.ops import convert_to_numpy as to_numpy
+from safetensors.numpy import save_file
 
 from keras_transformer import convert
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export.verification import ScoreTexts
-from keras_transformer.export.writing import (
-    check_problems,
-    single_model_problems,
-    write_export,
-)
-from keras_transformer.inference.records import Score
+from keras_transformer.export import writing
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import write_json
+from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
 
-_EPSILON = 1e-5  # of every Marian model there
-# So many, or what the model takes if that is more: beyond them there is an
-# error, and `pipeline` does not cut texts.
-_POSITIONS = 512
+_POSITIONS = 512  # at least: texts that are longer are an error there
 _REQUIRED = dict(
     norm_first=False,
     positional_encoding="sinusoidal",
@@ -43,6 +36,13 @@ _REQUIRED = dict(
     position_offset=0,
 )
 _MODEL = ("output", "outer", "norm")  # parts that give the model's dimension
+_CARD = """---
+library_name: transformers
+pipeline_tag: translation
+tags: [marian, keras-transformer]
+---
+
+"""
 
 
 def save_huggingface(
@@ -53,31 +53,26 @@ def save_huggingface(
 ) -> Path:
     """Writes a folder that `transformers.MarianMTModel` loads.
 
-    It has the model, its tokenizer for `MarianTokenizer`, the search for
+    It contains the model, its tokenizer for `MarianTokenizer`, the search for
     `generate`, `keras_transformer.json` with metadata, and a README. Neither
     transformers nor PyTorch is needed.
 
-    Before the folder is moved to `path`, `keras_transformer.convert` reads it:
-    its log-probabilities of given texts must be those of the model, within
-    the precision of `dtype`.
-
     Args:
-        translator: What to save. Its search becomes that of `generate`, whose
-            length penalty is a power of the length.
+        translator: What to save. `generate` gets its search, with a power of
+            the length as the length penalty.
         path: Folder to create.
         dtype: What weights are stored in: float32, float16 or bfloat16.
-        metadata: What to add to the metadata: values that JSON can hold.
+        metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite, `dtype` is
-            invalid, or Marian cannot compute what the model does;
-            `docs/huggingface.md` lists that.
-        RuntimeError: If the folder is another model.
+        InputError: If `path` exists, `dtype` is invalid, or Marian cannot
+            express the model.
+        RuntimeError: If `keras_transformer.convert` reads a different model.
     """
-    check_problems("huggingface", _problems(translator))
+    writing.check_problems("huggingface", _problems(translator))
     model, vocabulary = translator.model, translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
@@ -90,39 +85,34 @@ def save_huggingface(
             write_json(folder / name, values)
         (folder / "source.spm").write_bytes(vocabulary.source.model)
         (folder / "target.spm").write_bytes(vocabulary.target.model)
-        _write_tensors(folder / "model.safetensors", _tensors(model), dtype)
+        (folder / "README.md").write_text(_CARD, "utf-8")
+        tensors = _tensors(model, tf.as_dtype(dtype).as_numpy_dtype)
+        save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         return {"dtype": dtype}
 
-    return write_export(
-        translator,
-        path,
-        "huggingface",
-        dtype,
-        write,
-        lambda folder: _open_written(folder, translator),
-        metadata,
+    def open_written(folder: Path) -> Translator:
+        return _open_written(folder, translator)
+
+    return writing.write_export(
+        translator, path, "huggingface", dtype, write, open_written, metadata
     )
 
 
 def _problems(translator: Translator) -> Iterator[str]:
     """Yields what Marian cannot express."""
     config, vocabulary = translator.model.config, translator.tokenizer
-    yield from single_model_problems(translator)
-    for name, value in _REQUIRED.items():
-        if getattr(config, name) != value:
-            yield f"{name}={getattr(config, name)!r}"
+    yield from writing.single_model_problems(translator)
+    names = [x for x, y in _REQUIRED.items() if getattr(config, x) != y]
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
     if config.d_model % 2 or widths != {config.d_model}:
-        for name in ("d_model", "num_heads", "d_k", "d_v"):
-            yield f"{name}={getattr(config, name)}"
-    if config.layer_norm_epsilon > _EPSILON:
-        yield f"layer_norm_epsilon={config.layer_norm_epsilon}"
+        names += ["d_model", "num_heads", "d_k", "d_v"]
+    if config.layer_norm_epsilon > 1e-5:  # of every Marian model there
+        names += ["layer_norm_epsilon"]
     is_tied = config.tied_embeddings in ("all", "target")
     if is_tied and _added_factor(config) != 1:
-        yield (
-            f"embedding_scale={config.embedding_scale} with "
-            f"tied_embeddings={config.tied_embeddings!r}"
-        )
+        names += ["embedding_scale", "tied_embeddings"]
+    for name in names:
+        yield f"{name}={getattr(config, name)!r}"
     if vocabulary.source_eos_id != config.eos_id:
         yield "sources without an end token"
 
@@ -140,34 +130,24 @@ def _added_factor(config: TransformerConfig) -> float:
 def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
     """Returns the content of config.json."""
     tied = config.tied_embeddings
-    is_scaled = config.embedding_scale in (None, config.d_model**0.5)
-    sides = dict(encoder=config.encoder, decoder=config.decoder)
-    sizes = {
-        f"{side}_{name}": value
-        for side, stack in sides.items()
-        for name, value in (
-            ("layers", stack.num_layers),
-            ("attention_heads", stack.num_heads),
-            ("ffn_dim", stack.d_ff),
-            ("layerdrop", 0.0),
-        )
-    }
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
-        "is_encoder_decoder": True,
         "dtype": dtype,
         "vocab_size": config.source_vocab_size or config.vocab_size,
         "decoder_vocab_size": config.vocab_size,
         "d_model": config.d_model,
-        **sizes,
+        "encoder_layers": config.encoder.num_layers,
+        "encoder_attention_heads": config.encoder.num_heads,
+        "encoder_ffn_dim": config.encoder.d_ff,
+        "decoder_layers": config.decoder.num_layers,
+        "decoder_attention_heads": config.decoder.num_heads,
+        "decoder_ffn_dim": config.decoder.d_ff,
         "activation_function": config.activation,
         "dropout": config.dropout,
-        "attention_dropout": 0.0,
-        "activation_dropout": 0.0,
-        "init_std": config.d_model**-0.5,
         "max_position_embeddings": max(config.max_length, _POSITIONS),
-        "scale_embedding": is_scaled,
+        "scale_embedding": config.embedding_scale
+        in (None, config.d_model**0.5),
         # Marian ties sources and targets only together with the output.
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied in ("all", "target"),
@@ -187,78 +167,71 @@ def _special_ids(config: TransformerConfig) -> dict[str, int]:
 
 def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
-    pipeline = translator.pipeline
+    config, ids = translator.model.config, translator.engine.special_ids
     search = converted(translator.search, BeamSearch)
     # Of the longest source.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
+    alpha, early_stopping = search.alpha, search.stop == "finished"
+    if search.length_penalty == "wu":
+        # As a power of the length, two thirds rank alike at usual lengths. Its
+        # exact bound is so loose that searches end at the maximum length.
+        alpha = round(alpha * 2 / 3, 2)
+    elif search.stop == "exact":
+        early_stopping = "never"
     return {
-        **_special_ids(pipeline.config),
-        "bad_words_ids": [[i] for i in pipeline.special_ids.banned_ids],
+        **_special_ids(config),
+        "bad_words_ids": [[i] for i in ids.banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "no_repeat_ngram_size": search.no_repeat_ngram,
-        "length_penalty": _power_of_length(search),
-        # With the power of the length that stands for Wu et al.'s penalty, the
-        # exact bound is so loose that searches end at the maximum length.
-        "early_stopping": "never"
-        if search.stop == "exact" and search.length_penalty != "wu"
-        else search.stop == "finished",
+        "length_penalty": alpha,
+        "early_stopping": early_stopping,
     }
-
-
-def _power_of_length(search: BeamSearch) -> float:
-    """Returns the exponent n of `generate`, which divides by length^n.
-
-    Two thirds of the exponent of Wu et al. ranks alike at usual lengths.
-    """
-    if search.length_penalty == "wu":
-        return round(search.alpha * 2 / 3, 2)
-    return search.alpha
 
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     vocabulary = translator.tokenizer
-    sides = (vocabulary.source, vocabulary.target)
-    source, target = (side.pieces(range(side.vocab_size)) for side in sides)
+    source, target = (
+        side.pieces(range(side.vocab_size))
+        for side in (vocabulary.source, vocabulary.target)
+    )
     special = {
         f"{name}_token": target[getattr(vocabulary, f"{name}_id")]
         for name in ("pad", "unk", "eos", "bos")
     }
     if special["bos_token"] in (special["pad_token"], special["eos_token"]):
         del special["bos_token"]
+    source_language, target_language = translator.languages
     settings = {
         "tokenizer_class": "MarianTokenizer",
         "model_max_length": translator.max_length,
         "separate_vocabs": source != target,
+        "source_lang": source_language,
+        "target_lang": target_language,
         "clean_up_tokenization_spaces": False,
-        "sp_model_kwargs": {},
     }
-    # MarianTokenizer splits languages off before SentencePiece sees them.
-    source, target = (
-        [re.sub("^▁(>>.*<<)$", r"\1", piece) for piece in side]
-        for side in (source, target)
-    )
-    for run, _ in translator.checkpoints:
-        for side in ("source", "target"):
-            settings[f"{side}_lang"] = run.recipe.get(side)
-    tables = {"vocab.json": source}
-    if source != target:
-        tables["target_vocab.json"] = target
     files = {
-        name: {piece: i for i, piece in enumerate(pieces)}
-        for name, pieces in tables.items()
+        "vocab.json": _table(source),
+        "special_tokens_map.json": special,
+        "tokenizer_config.json": special | settings,
     }
-    files["special_tokens_map.json"] = special
-    files["tokenizer_config.json"] = special | settings
+    if source != target:
+        files["target_vocab.json"] = _table(target)
     return files
+
+
+def _table(pieces: list[str]) -> dict[str, int]:
+    # MarianTokenizer splits languages off before SentencePiece sees them.
+    names = [re.sub("^▁(>>.*<<)$", r"\1", piece) for piece in pieces]
+    return {name: i for i, name in enumerate(names)}
 
 
 # === The weights ===
 
 
-def _tensors(model: Transformer) -> dict[str, np.ndarray]:
-    """Returns all weights by their names there, in their layout, float32."""
+def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
+    """Returns all weights by their names there, in their layout."""
     weights, config = named_weights(model), model.config
     if config.tied_embeddings == "inputs":
         config = dataclasses.replace(config, tied_embeddings="none")
@@ -271,11 +244,8 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
     for name, theirs in weight_names(full, "hugging_face").items():
         *_, part, leaf = name.split("/")
         is_output = theirs == "final_logits_bias"
-        if name in weights:
-            value = ops.convert_to_numpy(ops.cast(weights[name], "float32"))
-        else:
-            size = config.vocab_size if is_output else config.d_model
-            value = np.zeros(size, "float32")
+        zeros = np.zeros(config.vocab_size if is_output else config.d_model)
+        value = to_numpy(weights.get(name, zeros)).astype("float32")
         if part in _MODEL or leaf == "embeddings":
             value = value[..., order]
         elif leaf == "kernel":
@@ -286,35 +256,24 @@ def _tensors(model: Transformer) -> dict[str, np.ndarray]:
             theirs = "model.shared.weight"
         # Kernels are [outputs, inputs] there.
         value = value.T if leaf == "kernel" else value
-        tensors[theirs] = value[None] if is_output else value
+        value = value[None] if is_output else value
+        # What writes them takes the memory of an array, whatever its order.
+        tensors[theirs] = np.ascontiguousarray(value, dtype)
     return tensors
 
 
-def _write_tensors(file: Path, tensors: dict, dtype: str) -> None:
-    from safetensors.numpy import save_file
-
-    # It writes the memory of an array, whatever its order.
-    stored = {
-        name: np.ascontiguousarray(value, tf.as_dtype(dtype).as_numpy_dtype)
-        for name, value in tensors.items()
-    }
-    save_file(stored, file, {"format": "pt"})
-
-
-def _open_written(folder: Path, translator: Translator) -> ScoreTexts:
-    """Reads the folder, and returns the function that scores texts."""
-    written = convert.load(folder, "huggingface")
-    first = translator.tokenizer.language_token
-
-    def score(sources: list[str], targets: list[str]) -> list[Score]:
-        if first is not None:  # there, the user writes it
-            sources = [f"{first} {source}" for source in sources]
-        return written.score(sources, targets)
-
+def _open_written(folder: Path, translator: Translator) -> Translator:
+    """Returns the translator that was written, with the same search."""
+    read = convert.read(folder, "huggingface")
+    config = dataclasses.replace(read.config, max_length=translator.max_length)
+    model = dataclasses.replace(read, config=config).load_model()
     # Banned tokens are read back with a bias that forbids them.
-    banned = list(translator.pipeline.special_ids.banned_ids)
-    bias, own = (x.model.output_embedding.bias for x in (written, translator))
-    values = ops.convert_to_numpy(bias).copy()
-    values[banned] = 0 if own is None else ops.convert_to_numpy(own)[banned]
+    banned = list(translator.engine.special_ids.banned_ids)
+    bias, own = (x.output_embedding.bias for x in (model, translator.model))
+    values = to_numpy(bias).copy()
+    values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)
-    return score
+    # There, the user writes the language.
+    language, tokenizer = translator.tokenizer.language_token, read.vocabulary
+    tokenizer = Tokenizer(tokenizer.model, language, tokenizer.source)
+    return Translator(model, tokenizer, translator.search)

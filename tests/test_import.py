@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import digits
 import pytest
 
 import keras_transformer as kt
@@ -24,7 +25,7 @@ sys.meta_path.insert(0, NoTensorFlow())
 USE_WITHOUT_TENSORFLOW = """
 import keras_transformer
 import keras_transformer.inference.opening, keras_transformer.tasks
-import keras_transformer.text, keras_transformer.text.lookup_vocabulary
+import keras_transformer.text
 assert not {"h5py", "keras", "tensorflow"} & set(sys.modules)
 
 import keras
@@ -56,14 +57,13 @@ assert "base" in kt.presets.PRESETS
 assert kt.plotting.attention_figure
 assert kt.BeamSearch().beam_size == 4
 
-for home, name in ((kt, "Translator"), (kt.export, "save")):
-    try:
-        getattr(home, name)
-    except ImportError as error:
-        assert "package tensorflow, which is not installed" in str(error)
-        assert 'pip install "keras-transformer-nmt[tensorflow]"' in str(error)
-    else:
-        raise AssertionError(name)
+try:
+    kt.export.save
+except ImportError as error:
+    assert "package tensorflow, which is not installed" in str(error)
+    assert 'pip install "keras-transformer-nmt[tensorflow]"' in str(error)
+else:
+    raise AssertionError("save")
 assert not [name for name in sys.modules if name.startswith("tensorflow")]
 """
 
@@ -119,6 +119,30 @@ except ImportError as error:
     assert "set KERAS_BACKEND" in message
 
 
+def test_what_works_without_tensorflow_text(tmp_path):
+    digits.write(tmp_path)
+    code = """
+import sys
+sys.modules["tensorflow_text"] = None
+from keras_transformer.cli import main
+
+sizes = "--vocab-size 300 --num-layers 1 --d-model 16 --max-length 24"
+once = "--steps 1 --scored-sentences 0 --output run"
+languages = "--source en --target de"
+for command, code in {
+    f"train . {languages} --preset tiny {sizes} {once}": 0,
+    "translate run --extra-length 3 --input valid.en --output valid.out": 0,
+    "export run --output exported/1": 2,
+}.items():
+    assert main(command.split()) == code, command
+"""
+    program = f"import os; os.chdir({str(tmp_path)!r})" + code
+    _, err = run_python(program, KERAS_BACKEND="tensorflow")
+    assert 'keras-transformer-nmt[savedmodel]"' in err.splitlines()[-1]
+    assert len((tmp_path / "valid.out").read_text("utf-8").splitlines()) == 40
+    assert not (tmp_path / "exported").exists()
+
+
 def test_every_public_name_is_listed_and_can_be_imported():
     assert set(kt.__all__) <= set(dir(kt))
     for name in kt.__all__:
@@ -133,15 +157,12 @@ def test_every_public_name_is_listed_and_can_be_imported():
 )
 def test_type_checkers_see_the_same_names_as_python(package):
     package = importlib.import_module(f"keras_transformer{package}")
-    tree = ast.parse(Path(package.__file__).read_text("utf-8"))
-    (block,) = (
-        node
-        for node in tree.body
-        if isinstance(node, ast.If)
-        and ast.unparse(node.test) == "TYPE_CHECKING"
-    )
+    stub = Path(package.__file__).with_suffix(".pyi").read_text("utf-8")
     names = {}
-    for statement in block.body:
+    statements = ast.parse(stub).body
+    for statement in statements:
+        if not isinstance(statement, ast.ImportFrom):
+            continue
         for alias in statement.names:
             # A package with types re-exports only what is renamed to itself.
             assert alias.name == alias.asname

@@ -13,7 +13,6 @@ from translation_fixtures import PAIRS
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.inference.model_folder import find_folder
-from keras_transformer.litert import LiteRTTranslator
 
 ALPHA = 1.5  # longer hypotheses often win
 TEXTS = [
@@ -89,7 +88,9 @@ def test_the_program_of_the_page_translates(
 ):
     values = dict(length_penalty=form, stop=stop, no_repeat_ngram=size)
     search = kt.BeamSearch(beam_size, ALPHA, 3, **values)
-    translator = LiteRTTranslator.open(folder, search, count)
+    translator = kt.open_translator(
+        folder, search=search, num_translations=count
+    )
     program["about"]["search"] |= values
     lengths = set()
     for text, expected in zip(TEXTS, translator.translate(TEXTS), strict=True):
@@ -114,7 +115,9 @@ def test_the_program_of_the_page_translates_sentences():
     translate = program_of(find_folder("en-de"))["translate"]
     for beam_size in (1, 4):
         search = kt.BeamSearch(beam_size)
-        translator = LiteRTTranslator.open("en-de", search, beam_size)
+        translator = kt.open_translator(
+            "en-de", search=search, num_translations=beam_size
+        )
         translations = translator.translate(sentences)
         for text, translation in zip(sentences, translations, strict=True):
             expected = translate(text, beam_size, search.alpha, beam_size)

@@ -9,7 +9,6 @@ from translation_fixtures import made_once
 
 import keras_transformer as kt
 from keras_transformer import cli, convert
-from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
 # It trains, prepares, exports and serves.
@@ -202,7 +201,7 @@ def test_a_saved_model_translates(translators, tmp_path, code):
 
 def test_litert_translates(translators, tmp_path):
     path = kt.export.save_litert(translators["fr"], tmp_path / "model")
-    loaded = LiteRTTranslator.open(path)
+    loaded = kt.open_translator(path)
     assert check(loaded, "fr") == check(translators["fr"], "fr")
     check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])
 

@@ -13,7 +13,7 @@ from documents import ROOT
 from notebooks import execute
 
 import keras_transformer as kt
-from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.inference.run_folder import Run
 
 SOURCES = sorted((ROOT / "colab").glob("*.py"))
 NAMES = [source.stem for source in SOURCES]
@@ -43,7 +43,7 @@ SHORT_RUNS = {
         """
         assert found.differences()["position_layout"] == "halves"
         assert difference < 5e-3 * np.abs(scores).max()  # of Marian's epsilon
-        assert exported == kt.Translator.open("runs/fine-tuned")(texts)
+        assert exported == kt.open_translator("runs/fine-tuned")(texts)
         """,
     ),
     "paper": ShortRun(
@@ -171,7 +171,7 @@ def untrained_run(tmp_path_factory):
         max_length=60,  # of the translations, which are too long
     )
     model = kt.Transformer(config)
-    run = TrainingRun.create(
+    run = Run.create(
         tmp_path_factory.mktemp("runs") / "untrained",
         config,
         {},

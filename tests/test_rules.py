@@ -70,7 +70,7 @@ def test_data_flow_one_way(files, modules):
 
 
 def test_what_translates_with_litert_knows_no_tensorflow():
-    """Nor what has it: tests/litert/test_lite_folder.py runs it without."""
+    """Nor do others: tests/litert/test_damage_and_needs.py runs without it."""
     for path in ROOT.glob("keras_transformer/litert/*.py"):
         for name in imported_modules(path):
             assert name.split(".")[0] not in ("tensorflow", "keras"), path

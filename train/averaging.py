@@ -5,17 +5,17 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.inference.run_folder import RunFolder, step_of
+from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.train.training_run import TrainingRun
 
 
 def average(
-    run: TrainingRun, output: str | os.PathLike, last: int | None = None
-) -> TrainingRun:
+    run: Run, output: str | os.PathLike, last: int | None = None
+) -> Run:
     """Writes a run whose weights are the mean of another run's checkpoints.
 
     They are the last ones, by default as many as training keeps; section 6.1:
@@ -28,11 +28,11 @@ def average(
 
     model, sums = Transformer(run.config), None
     for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
-        run.load_weights(model, path)
+        load_weights(model, path)
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))
     model.set_weights([total / len(paths) for total in sums])
-    return TrainingRun.create(
+    return Run.create(
         output,
         run.config,
         {**run.recipe, "averaged": [path.name for path in paths]},
@@ -45,7 +45,7 @@ def average(
     )
 
 
-def choose_checkpoints(run: RunFolder, last: int | None = None) -> list[Path]:
+def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     """Returns the checkpoints that `average` takes."""
     if last is not None and last < 1:
         raise InputError(f"last must be at least 1. Received: last={last}")

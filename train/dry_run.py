@@ -1,7 +1,7 @@
 """A training that is only tried: its batches, memory and time per step."""
 
+import contextlib
 import logging
-import resource
 import sys
 import time
 
@@ -36,6 +36,9 @@ def try_steps(fitting: Fitting) -> None:
     logger.info(f"time: {seconds:.2g} s per step, the mean of {_STEPS}")
     hours = seconds * recipe.steps / 3600
     logger.info(f"time: {hours:,.2g} hours for {recipe.steps:,} steps")
-    unit = 1 if sys.platform == "darwin" else 1024
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-    logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at most")
+    with contextlib.suppress(ModuleNotFoundError):  # Windows has none
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at most")

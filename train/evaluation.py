@@ -42,9 +42,15 @@ def evaluate(
     seconds = time.monotonic() - start
     hypotheses = [output.texts[0] for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
-    nll, scored = _negative_log_likelihood(
-        translator, sources, references, workers, progress
+    measured = translator.score_corpus(
+        sources, references, workers=workers, progress=progress
     )
+    # Without pairs that have an empty side, or are longer than the model reads.
+    measured = [score for score in measured if score is not None]
+    nll = None
+    if measured:
+        tokens = sum(score.num_tokens for score in measured)
+        nll = -sum(score.log_prob for score in measured) / tokens  # per token
     scored_parts, end = [], 0
     for entry, own in parts:
         begin, end = end, end + len(own)
@@ -66,7 +72,7 @@ def evaluate(
         "parts": scored_parts,
         "nll": nll,
         "perplexity": None if nll is None else math.exp(nll),
-        "perplexity_sentences": scored,
+        "perplexity_sentences": len(measured),
         **(dataclasses.asdict(translator.search) if translator.search else {}),
         "dtype": translator.dtype,
         "seconds": round(seconds, 2),
@@ -99,8 +105,7 @@ def describe(results: dict[str, Any]) -> str:
     if scored:
         add("perplexity", f"{results['perplexity']:.2f}", "per token")
     else:
-        reason = "no pair was scored: an export needs the signature score"
-        add("perplexity", "-", reason)
+        add("perplexity", "-", "all pairs are empty or too long")
     if 0 < scored < results["sentences"]:
         lines.append(
             f"perplexity is that of {scored:,} sentences: the others are empty "
@@ -134,27 +139,3 @@ def record(
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path
-
-
-def _negative_log_likelihood(
-    translator: BaseTranslator,
-    sources: list[str],
-    references: list[str],
-    workers: int | None,
-    progress: Callable[[int], Any] | None,
-) -> tuple[float | None, int]:
-    """Returns nats per target token, and of how many pairs they are.
-
-    Pairs with an empty side or longer than the model's `max_length` are left
-    out; the first value is None if no pair remains.
-    """
-    if not translator.can("perplexity"):
-        return None, 0
-    scores = translator.score_corpus(
-        sources, references, workers=workers, progress=progress
-    )
-    scores = [score for score in scores if score is not None]
-    if not scores:
-        return None, 0
-    log_prob = sum(score.log_prob for score in scores)
-    return -log_prob / sum(score.num_tokens for score in scores), len(scores)

@@ -16,7 +16,7 @@ from pathlib import Path
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_output
 from keras_transformer.support.progress import progress_bar
-from keras_transformer.text import Vocabulary, open_tokenizer
+from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train import training_settings
 from keras_transformer.train.data import encoding, filters, prepared
 from keras_transformer.train.data.corpus import Corpus
@@ -89,7 +89,7 @@ class Preparation:
 
     corpus: Corpus
     recipe: Recipe  # its sizes are used
-    tokenizer: Vocabulary | None  # None: one is trained
+    tokenizer: Tokenizer | None  # None: one is trained
     text_splits: tuple[str, ...] = ()  # whose texts are copied
     pair_filters: filters.PairFilters = filters.NO_FILTERS
 
@@ -157,7 +157,7 @@ class Preparation:
 
     def _open_tokenizer(
         self, parts: Sequence[tuple[Entry, filters.ExaminedPairs]]
-    ) -> Vocabulary:
+    ) -> Tokenizer:
         """Trains a tokenizer, or checks the given one."""
         tagged = itertools.chain.from_iterable(
             itertools.starmap(_tagged, parts)
@@ -191,14 +191,14 @@ def _tagged(
     return ((entry.tagged(source), *others) for source, *others in examined)
 
 
-def own_tokenizer(paths: Sequence[str | os.PathLike]) -> Vocabulary:
+def own_tokenizer(paths: Sequence[str | os.PathLike]) -> Tokenizer:
     """Opens and reports the tokenizer that a corpus is to have."""
     tokenizer = open_tokenizer(paths)
     report_tokenizer(tokenizer, " and ".join(map(str, paths)))
     return tokenizer
 
 
-def report_tokenizer(tokenizer: Vocabulary, path: str | Path) -> None:
+def report_tokenizer(tokenizer: Tokenizer, path: str | Path) -> None:
     """Says how large a tokenizer is, and from where."""
     logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {path}")
 

@@ -13,17 +13,17 @@ import numpy as np
 import tensorflow as tf
 import yaml
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, atomic_write
 from keras_transformer.support.locks import locked
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import preparation, training_settings
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.prepared import Prepared, is_prepared
 from keras_transformer.train.strategy import Worker, broadcast_from_chief
-from keras_transformer.train.training_run import TrainingRun
 
 logger = logging.getLogger(__name__)
 
@@ -67,7 +67,7 @@ class RunOpener:
     workers: int = 1
 
     @contextlib.contextmanager
-    def open(self) -> Iterator[tuple[TrainingRun, TrainingData | None]]:
+    def open(self) -> Iterator[tuple[Run, TrainingData | None]]:
         """Yields the run and its data, and locks the folder meanwhile.
 
         The data are None if there is nothing to train.
@@ -88,9 +88,9 @@ class RunOpener:
         self,
         strategy: tf.distribute.Strategy,
         worker: Worker,
-        run: TrainingRun | None,
+        run: Run | None,
         data: TrainingData | None,
-    ) -> tuple[TrainingRun, TrainingData | None]:
+    ) -> tuple[Run, TrainingData | None]:
         """Returns the chief's run and data.
 
         Every worker must call this. The others wait for the chief, and read
@@ -117,9 +117,9 @@ class RunOpener:
             )
         return self._read()
 
-    def _read(self) -> tuple[TrainingRun, TrainingData | None]:
+    def _read(self) -> tuple[Run, TrainingData | None]:
         """Returns the run in the folder, and its data if they are needed."""
-        run = TrainingRun.open(self.output)
+        run = Run.open(self.output)
         if not self.settings.has_steps_left(run):
             return run, None
         workers = run.statistics["workers"]
@@ -157,7 +157,7 @@ class RunOpener:
         settings, corpus = self.settings, self.corpus
         past = tokenizer = None
         if settings.init_from is not None:
-            past = TrainingRun.open(settings.init_from)
+            past = Run.open(settings.init_from)
             settings.check_init_from(past, corpus)
             tokenizer = past.tokenizer
             preparation.report_tokenizer(tokenizer, past.path)
@@ -185,11 +185,11 @@ class RunOpener:
             preparation.report_tokenizer(train.tokenizer, train.path)
         self._report(data)
         config = settings.config_for(train.tokenizer)
-        TrainingRun(
+        Run(
             path=folder,
             config=config,
             recipe=settings.recorded(config),
-            tokenizer=train.tokenizer,
+            own_tokenizer=train.tokenizer,
             tokenizer_digest=train.tokenizer.digest,
             statistics={
                 **dataclasses.asdict(train.statistics),
@@ -236,7 +236,7 @@ class RunOpener:
 
 
 def _check_tokenizer(
-    train: Prepared, tokenizer: Vocabulary, advice: str
+    train: Prepared, tokenizer: Tokenizer, advice: str
 ) -> None:
     """Raises InputError if a corpus was prepared with a different tokenizer."""
     if tokenizer.digest != train.tokenizer.digest:

@@ -15,7 +15,7 @@ from keras_transformer.train.recipe import Recipe
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from keras_transformer.train.training_run import TrainingRun
+    from keras_transformer.inference.run_folder import Run
 
 
 def train(
@@ -29,7 +29,7 @@ def train(
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
     dry_run: bool = False,
-) -> "TrainingRun | None":
+) -> "Run | None":
     """Trains on the split `train`, and validates on `valid` if there is one.
 
     A corpus that is not prepared is prepared first, in the folder `data` of

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.inference.run_folder import RunFolder
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Vocabulary, open_tokenizer, open_vocabulary
+from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.mixture import Entry
@@ -48,7 +48,7 @@ class TrainingSettings:
     corpora: Sequence[Entry] | None = None
 
     def config_for(
-        self, ids: Vocabulary | TransformerConfig
+        self, ids: Tokenizer | TransformerConfig
     ) -> TransformerConfig:
         """Returns the architecture with the ids of a tokenizer or of a run."""
         names = ("vocab_size", "pad_id", "bos_id", "eos_id")
@@ -94,7 +94,7 @@ class TrainingSettings:
         )
         return {x.replace("_", "-"): y for x, y in _present(flags).items()}
 
-    def has_steps_left(self, run: RunFolder) -> bool:
+    def has_steps_left(self, run: Run) -> bool:
         """Returns whether a run that is resumed has anything to train.
 
         Raises InputError if it was started with other settings.
@@ -117,7 +117,7 @@ class TrainingSettings:
             )
         return True
 
-    def check_init_from(self, past: RunFolder, corpus: Corpus) -> None:
+    def check_init_from(self, past: Run, corpus: Corpus) -> None:
         """Raises InputError unless a new run can start from another one."""
         if past.task.name != corpus.task.name:
             raise InputError(
@@ -198,10 +198,10 @@ def choose_settings(
         vocabulary = corpus.prepared.tokenizer
     elif tokenizer is not None:
         vocabulary = (
-            open_vocabulary(output) if is_resumed else open_tokenizer(tokenizer)
+            Tokenizer.load(output) if is_resumed else open_tokenizer(tokenizer)
         )
     if preset is None and init_from is not None:
-        past = RunFolder.read(output if is_resumed else init_from)
+        past = Run.read(output if is_resumed else init_from)
         preset = past.recipe.get("preset")
         if preset not in PRESETS:
             preset, defaults = None, dict(_FINE_TUNING)

@@ -16,12 +16,12 @@ from pathlib import Path
 import numpy as np
 import workload
 
+from keras_transformer.decoding.numpy_search import beam_search
 from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.interpreter import LiteDecoding
 from keras_transformer.litert.model_pool import ModelPool
-from keras_transformer.litert.numpy_search import beam_search
 
 
 def main() -> None:

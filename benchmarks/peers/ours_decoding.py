@@ -1,4 +1,4 @@
-"""Decoding speed of this library: `TextPipeline.search` as a graph.
+"""Decoding speed of this library: `GraphEngine.search`.
 
 Mode `workers`: one thread per operation, and as many parts of a batch at the
 same time as there are cores. So do `keras-transformer translate` and
@@ -35,7 +35,7 @@ def main() -> None:
     from ours import build_model
 
     import keras_transformer as kt
-    from keras_transformer.inference.text_pipeline import TextPipeline
+    from keras_transformer.inference.graph_engine import GraphEngine
 
     shape = options.shape
     model = build_model(shape, options.dtype)
@@ -55,15 +55,13 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
-        pipeline = TextPipeline([model], vocabulary)
-        find = tf.function(
-            lambda source: pipeline.search(source, 1, search),
-            input_signature=[tf.TensorSpec([None, None], tf.int32)],
-        )
+        engine = GraphEngine([model], vocabulary)
 
         def translate_part(source: np.ndarray) -> np.ndarray:
-            found = find(tf.constant(source))
-            return found.ids[:, 0, : min(found.lengths[:, 0])].numpy()
+            limits = np.full(len(source), length, np.int32)
+            prefixes = [[]] * len(source)
+            found = engine.search(source, prefixes, limits, search, 1)
+            return found.ids[:, 0, : min(found.lengths[:, 0])]
 
         def translate(source: np.ndarray) -> np.ndarray:
             parts = np.array_split(source, min(workers, len(source)))

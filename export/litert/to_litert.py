@@ -1,4 +1,4 @@
-"""Writes a `Translator` as a folder that `LiteRTTranslator` opens."""
+"""Writes a `Translator` as a folder for LiteRT, and verifies it."""
 
 import dataclasses
 import hashlib
@@ -14,9 +14,9 @@ from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert.flatbuffer import finalize_model
 from keras_transformer.export.litert.graph import LiteRTGraphs
 from keras_transformer.export.writing import check_problems, write_export
+from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.lite_translator import LiteRTTranslator
 
 # The search of an export may be replaced by one with a beam of this size.
 _USUAL_BEAM_SIZE = 4
@@ -30,15 +30,11 @@ def save_litert(
 ) -> Path:
     """Writes a folder that translates with LiteRT, without TensorFlow.
 
-    It has `model.tflite` with the signatures `encode` and `decode_step`, the
-    files of the tokenizer, `keras_transformer.json` with metadata, and a
-    README. `keras_transformer.litert.LiteRTTranslator` translates with it;
-    `docs/litert-format.md` says what a program in another language must do.
-
-    Before the folder is moved to `path`, LiteRT opens it: its
-    log-probabilities of given texts must be those of the model, within the
-    precision of `dtype`. The package ai-edge-litert is needed: the extra
-    `[litert]`.
+    It contains `model.tflite` with the signatures `encode` and `decode_step`,
+    the files of the tokenizer, `keras_transformer.json` with metadata, and a
+    README. `kt.open_translator` opens it; `docs/litert-format.md` describes it
+    for programs in other languages. The package ai-edge-litert is needed: the
+    extra `[litert]`.
 
     Args:
         translator: What to save: one model or several, in float32. Its search
@@ -48,21 +44,20 @@ def save_litert(
         dtype: Of the weights: float32; float16, which halves the file and is
             computed in float32; or int8, with a scale per row, which is the
             fastest.
-        metadata: What to add to `keras_transformer.json`: values that JSON
-            can hold.
+        metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not finite or not float32,
-            or models of an ensemble differ in their attention window.
+        InputError: If `path` exists, weights are not float32, or models of an
+            ensemble differ in their attention window.
         RuntimeError: If the results of the folder differ.
     """
     check_problems("litert", _problems(translator))
     search = converted(translator.search, BeamSearch)
     largest = max(search.beam_size, _USUAL_BEAM_SIZE)
-    special_ids = translator.pipeline.special_ids
+    special_ids = translator.engine.special_ids
     # Of K hypotheses, 2K continuations are needed that are not banned.
     candidates = 2 * largest + len(special_ids.banned_ids)
     if search.no_repeat_ngram:  # which may ban one for each token before
@@ -84,13 +79,7 @@ def save_litert(
         }
 
     return write_export(
-        translator,
-        path,
-        "litert",
-        dtype,
-        write,
-        lambda folder: LiteRTTranslator.open(folder).score,
-        metadata,
+        translator, path, "litert", dtype, write, open_translator, metadata
     )
 
 

@@ -9,7 +9,7 @@ from cyclopts import Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
-from keras_transformer.export.dtypes import DTYPES, SYSTEMS
+from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.opening import read_folder, read_run
 
 
@@ -20,10 +20,13 @@ def export(
     format: Annotated[
         str,
         Parameter(
-            choices=tuple(DTYPES),
+            choices=tuple(FORMATS),
             show_choices=False,
             help="What to write, and in which --dtype: "
-            + "; ".join(f"{x} in {', '.join(y)}" for x, y in DTYPES.items())
+            + "; ".join(
+                f"{name} in {', '.join(format.tolerances)}"
+                for name, format in FORMATS.items()
+            )
             + ".",
         ),
     ] = "saved-model",
@@ -57,7 +60,7 @@ def export(
     use = f"docs/{format}.md describes how to use it"
     if format in ("saved-model", "litert"):
         use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
-    print(f"{output} holds a model for {SYSTEMS[format]}. {use}")
+    print(f"{output} holds a model for {FORMATS[format].system}. {use}")
     if is_saved_model and not output.name.isdecimal():
         terminal.report(
             "warning: TensorFlow Serving only loads models from folders that "

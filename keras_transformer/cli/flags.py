@@ -6,7 +6,6 @@ The annotations of a command are its flags, and its docstring is their help.
 import contextlib
 import dataclasses
 import functools
-import itertools
 import json
 import re
 import typing
@@ -23,7 +22,7 @@ from keras_transformer.decoding.settings import (
     Search,
     converted,
 )
-from keras_transformer.export.dtypes import DTYPES
+from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
@@ -156,11 +155,11 @@ FilterFlags = flags_of(
     common=("max_ratio", "deduplicate", "drop_identical"),
 )
 
-_RUN = "Folder that `train`, `average` or `import` wrote"
-_EXPORT = (
-    ", or that of a SavedModel or an export for LiteRT, or en-de, the included "
-    "model"
+_RUN = (
+    "Folder that `train`, `average` or `import` wrote, or name on the Hugging "
+    "Face Hub, as Helsinki-NLP/opus-mt-en-de"
 )
+_EXPORT = ", or a SavedModel or export for LiteRT, or en-de, the included model"
 _AVERAGED = (
     "; the probabilities of several runs with the same tokenizer are averaged."
 )
@@ -170,12 +169,14 @@ _DATA = (
     "tfds:NAME/CONFIG; a folder that `prepare` wrote; or embedded, the bundled "
     "corpus"
 )
-_DTYPES = tuple(dict.fromkeys(itertools.chain(*DTYPES.values())))
+_DTYPES = tuple(
+    dict.fromkeys(dtype for x in FORMATS.values() for dtype in x.tolerances)
+)
 _SAMPLING = Group("Sampling", sort_key=5)
 
-RunFlag = Annotated[Path, Parameter(help=f"{_RUN}.")]
-RunsFlag = Annotated[list[Path], Parameter(help=_RUN + _AVERAGED)]
-ModelsFlag = Annotated[list[Path], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
+RunFlag = Annotated[str, Parameter(help=f"{_RUN}.")]
+RunsFlag = Annotated[list[str], Parameter(help=_RUN + _AVERAGED)]
+ModelsFlag = Annotated[list[str], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
 _RARE_DATA = Group("Data" + RARE, sort_key=3.5)
 CorporaFlag = Annotated[
@@ -247,7 +248,7 @@ class ModelFlags:
 
     def open(
         self,
-        runs: Sequence[Path],
+        runs: Sequence[str],
         num_translations: int = 1,
         task: Task | None = None,
     ) -> "BaseTranslator":

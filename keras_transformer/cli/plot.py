@@ -31,7 +31,7 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
     import_tensorflow_quietly()
     from keras_transformer.train.fitting.training_log import read_log
 
-    rows = read_log(folder.log_path)
+    rows = read_log(folder.path / "log.csv")
     score = folder.task.watched_label
     figure = kt.plotting.training_figure(rows, folder.path.name, score)
     kt.plotting.save_figure(figure, output)
@@ -90,6 +90,6 @@ def trace(
     print(f"Wrote {output}")
 
 
-def _open(run: Path, model: flags.ModelFlags) -> "BaseTranslator":
+def _open(run: str, model: flags.ModelFlags) -> "BaseTranslator":
     read_run(run)  # refuses an export
     return model.open([run])

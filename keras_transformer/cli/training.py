@@ -15,8 +15,7 @@ from keras_transformer.convert import FORMATS, ForeignModel
 from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free, read_json
-from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.support.files import check_free
 from keras_transformer.text import open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
@@ -180,72 +179,35 @@ def import_(
         revision: Branch, tag or commit of a model by name (default: main).
     """
     check_free(output)
-    file = Path(model, "config.json")
-    values = read_json(file) if file.is_file() else None
-    if isinstance(values, dict) and "recipe" in values:
-        raise InputError(
-            "The command reads models of other systems. Received: "
-            f"{model}, which is a run already: use it as it is"
-        )
     foreign = kt.convert.read(model, format, target_language, revision)
     vocabulary = foreign.vocabulary
     choices = vocabulary.languages  # for each source
     if len(choices) < 2 or vocabulary.language_token is not None:
         choices = ()
     print(_describe(foreign, choices))
-    import_tensorflow_quietly()
-    source = source or foreign.languages[0]
-    target = target or foreign.languages[1]
-    recipe = dict(preset=None, source=source, target=target)
-    run = kt.train.TrainingRun.create(
-        output,
-        foreign.config,
-        {**recipe, "imported_from": foreign.system},
-        vocabulary,
-        model=foreign.load_model("float32"),
-        search=foreign.search,
-    )
-    languages = f"--source {source or 'LANGUAGE'} "
-    languages += f"--target {target or 'LANGUAGE'}"
-    name, language, note = shlex.quote(str(run.path)), "", ""
-    if choices:
-        language = f" --target-language {choices[0]}"
-        note = f"  # if each source of DATA begins as >>{choices[0]}<< does"
+    run = foreign.save_run(output, source, target)
+    language = f" --target-language {choices[0]}" if choices else ""
+    name = shlex.quote(str(run.path))
     print(
         f"\nThe run is in {run.path}. Next:\n"
-        f"  keras-transformer translate {name}{language}\n"
-        f"  keras-transformer evaluate {name} --data DATA {languages}"
-        f"{language}\n"
-        f"  keras-transformer train DATA --init-from {name} {languages} "
-        f"--output runs/fine-tuned{note}\n"
-        f"  keras-transformer export {name}{language} --output exported/1"
+        f"  keras-transformer translate {name}{language}"
     )
 
 
 def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
     """Returns what a model is, and the languages that sources must choose."""
     config, vocabulary = foreign.config, foreign.vocabulary
-    sides = dict(encoder=config.encoder, decoder=config.decoder)
-    search = foreign.search
-    factor, extra = search.length_factor, search.extra_length
-    limits = {f"{factor:g} per source token": factor, f"{extra} tokens": extra}
-    limit = " and ".join(text for text, number in limits.items() if number)
-    differences = foreign.differences().items()
-    differences = ", ".join(f"{name} {value}" for name, value in differences)
+    search, differences = foreign.search, foreign.differences().items()
     rows = {
         "model": f"{foreign.system}, {config.num_parameters:,} parameters",
-        **{
-            name: f"{sizes.num_layers} layer{'s' * (sizes.num_layers > 1)}, "
-            f"{sizes.num_heads} heads, d_ff {sizes.d_ff:,}, "
-            f"d_model {config.d_model:,}"
-            for name, sizes in sides.items()
-        },
+        "layers": f"{config.encoder.num_layers} of the encoder, "
+        f"{config.decoder.num_layers} of the decoder, "
+        f"d_model {config.d_model:,}",
         "languages": " to ".join(x or "unknown" for x in foreign.languages),
         "vocabulary": f"{vocabulary.source.vocab_size:,} pieces of sources, "
         f"{vocabulary.vocab_size:,} of targets",
-        "search": f"beam {search.beam_size}, score log P / {search.formula}, "
-        f"at most {limit}",
-        "not the paper's": differences or "nothing",
+        "search": f"beam {search.beam_size}, score log P / {search.formula}",
+        "not the paper's": ", ".join(f"{x} {y}" for x, y in differences),
         "weights": foreign.file,
     }
     lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
@@ -276,7 +238,7 @@ def average(
     read_run(run)  # refuses an export
     from keras_transformer.train import averaging
 
-    mean = averaging.average(kt.train.TrainingRun.open(run), output, last)
+    mean = averaging.average(kt.Run.open(run), output, last)
     print(f"{mean.path} holds the mean of")
     for name in mean.recipe["averaged"]:
         print(f"  {name}")

@@ -5,7 +5,6 @@ import functools
 import json
 import os
 import re
-import shlex
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -15,9 +14,12 @@ from cyclopts import Group, Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
-from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.inference.model_folder import (
+    ModelFolder,
+    find_folder,
+)
 from keras_transformer.inference.opening import read_folder
-from keras_transformer.inference.run_folder import step_of
+from keras_transformer.inference.weight_files import step_of
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
@@ -121,18 +123,19 @@ def translate(
             bar.refresh()
 
 
-def _read_first(runs: Sequence[Path]) -> ModelFolder:
-    """Reads the first folder; refuses a text instead of another one."""
+def _read_first(runs: Sequence[str]) -> ModelFolder:
+    """Reads the first folder, before TensorFlow is imported."""
     # TensorFlow reads it when it is imported. On CPU a batch per core is
     # computed at the same time instead.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    folder = read_folder(runs[0])
+    # Standard output is for translations.
+    with contextlib.redirect_stdout(sys.stderr):
+        folder = read_folder(runs[0])
     for path in runs[1:]:
-        if not os.path.exists(path):
+        if not find_folder(path).exists():
             raise InputError(
-                f"{str(path)!r} is no folder of a run. Texts come from --input "
-                f"or standard input: echo {shlex.quote(str(path))} | "
-                f"keras-transformer translate {runs[0]}"
+                "Texts come from --input or standard input. Received: "
+                f"{path!r}, which is not the folder of a run"
             )
     return folder
 
@@ -146,26 +149,23 @@ class _Problems:
         self.unit = unit
         limit = translator.max_length
         place = "" if limit is None else f" at {limit - 1} tokens"
-        self._truncated = f"{side}truncated{place}"
         limits = "--extra-length and --length-factor"
-        self._incomplete = f"perhaps incomplete, as long as {limits} allow"
-        self._names: dict[str, list[str]] = {}  # of inputs, by problem
+        self._names: dict[str, list[str]] = {  # of inputs, by problem
+            f"{side}truncated{place}": [],
+            f"perhaps incomplete, as long as {limits} allow": [],
+            "repaired, because the model wrote no tree over them": [],
+        }
 
     def note(
         self, names: Iterable[Any], translations: Iterable["Translation"]
     ) -> None:
         """Notes the problems of the next outputs, whose inputs have names."""
-        repaired = "repaired, because the model wrote no tree over them"
-        for name, translation in zip(names, translations, strict=True):
-            at_limit = translation.at_length_limit
-            problems = {
-                self._truncated: translation.source_truncated,
-                self._incomplete: at_limit,
-                repaired: translation.repaired and not at_limit,
-            }
-            for problem, occurs in problems.items():
-                if occurs:
-                    self._names.setdefault(problem, []).append(str(name))
+        for name, x in zip(names, translations, strict=True):
+            is_repaired = x.repaired and not x.at_length_limit
+            flags = x.source_truncated, x.at_length_limit, is_repaired
+            for own, flag in zip(self._names.values(), flags, strict=True):
+                if flag:
+                    own.append(str(name))
 
     @contextlib.contextmanager
     def reported(self) -> Iterator[None]:
@@ -175,6 +175,8 @@ class _Problems:
         finally:
             problems = []
             for problem, names in self._names.items():
+                if not names:
+                    continue
                 inputs = f"{self.unit}{'s' * (len(names) > 1)} "
                 inputs += ", ".join(names[:_SHOWN])
                 if len(names) > _SHOWN:

@@ -12,10 +12,14 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.progress import progress_bar
-from keras_transformer.support.startup import quiet_tensorflow_import
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.support.startup import (
+    import_tensorflow_quietly,
+    quiet_tensorflow_import,
+)
+from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
@@ -55,7 +59,7 @@ class ForeignModel:
 
     system: str
     config: TransformerConfig
-    vocabulary: LookupVocabulary
+    vocabulary: Tokenizer
     search: BeamSearch
     languages: tuple[str | None, str | None] = (None, None)
     file: Path
@@ -108,6 +112,38 @@ class ForeignModel:
             ) from error
         return model
 
+    def save_run(
+        self,
+        path: str | os.PathLike,
+        source: str | None = None,
+        target: str | None = None,
+    ) -> Run:
+        """Writes a run with the model in float32.
+
+        Args:
+            path: As in `Run.create`.
+            source: Language code of the source. Default: that of the files.
+            target: Language code of the target. Default: that of the files.
+
+        Raises:
+            InputError: As `load_model`, and if the folder has other files.
+        """
+        import_tensorflow_quietly()
+        recipe = {
+            "preset": None,
+            "source": source or self.languages[0],
+            "target": target or self.languages[1],
+            "imported_from": self.system,
+        }
+        return Run.create(
+            path,
+            self.config,
+            recipe,
+            self.vocabulary,
+            model=self.load_model("float32"),
+            search=self.search,
+        )
+
     def _converted_tensors(self) -> LazyTensors:
         """Returns the weights by our names, and the rest by their own."""
         tensors = self.tensors
@@ -136,7 +172,7 @@ class ForeignModel:
 
 
 def imported_config(
-    settings: str | os.PathLike, vocabulary: LookupVocabulary, **fields: Any
+    settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
 ) -> TransformerConfig:
     """Returns the architecture of a model that a file of settings describes."""
     fields |= dict(

@@ -21,10 +21,10 @@ from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import read_tensors
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text import lookup_vocabulary
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.text import Tokenizer
 
 FILES = ("config.json",)
 
@@ -166,7 +166,7 @@ def _read_optional(folder: Path, name: str) -> dict[str, Any]:
 
 
 def _read_config(
-    config: SettingsFile, vocabulary: LookupVocabulary, file: Path
+    config: SettingsFile, vocabulary: Tokenizer, file: Path
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
     config.check("activation_function", *_ACTIVATIONS)
@@ -208,17 +208,18 @@ def _read_config(
 # === Vocabulary ===
 
 
-def _read_vocabulary(folder: Path, settings: _Settings) -> LookupVocabulary:
+def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
     target_table = table = settings_file.read_json(folder, "vocab.json")
     _add_tokens(settings, table)
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = settings_file.read_json(folder, "target_vocab.json")
     special = _special_tokens(folder, settings, table)
-    source_model = settings_file.read_bytes(folder, "source.spm")
-    target_model = settings_file.read_bytes(folder, "target.spm")
+    source = settings_file.read_bytes(folder, "source.spm")
+    target = settings_file.read_bytes(folder, "target.spm")
     with name_file(f"The tokenizer in {folder}"):
-        source = LookupVocabulary(source_model, table, special=special)
-        return LookupVocabulary(target_model, target_table, source, special)
+        return make_tokenizer(
+            (source, table, special), (target, target_table, special)
+        )
 
 
 def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
@@ -234,17 +235,18 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
 
 def _special_tokens(
     folder: Path, settings: _Settings, table: Mapping[str, int]
-) -> lookup_vocabulary.SpecialTokens:
+) -> SpecialTokens:
     """Returns the pieces of the ids in config.json, compared with names."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
-    for role in ("pad_token", "eos_token", "decoder_start_token"):
+    for name in ("pad", "eos", "bos"):
+        role = "decoder_start_token" if name == "bos" else f"{name}_token"
         field = f"{role}_id"
         i = settings.config.get(field, int)
         if i not in pieces:
             settings.config.refuse(field, "an id of vocab.json")
         settings.search.check(field, i)
-        special[role] = pieces[i]
+        special[name] = pieces[i]
         text = _text(settings.tokenizer.values.get(role))
         if text not in (None, pieces[i]):
             raise InputError(
@@ -253,9 +255,7 @@ def _special_tokens(
                 f"config.json, which is {pieces[i]!r} in vocab.json"
             )
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
-    return lookup_vocabulary.SpecialTokens(
-        **special, unk_token=unknown, source_eos_token=special["eos_token"]
-    )
+    return SpecialTokens(unk=unknown, **special)
 
 
 def _text(token: Any) -> Any:

@@ -21,11 +21,11 @@ from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile, read_yaml
 from keras_transformer.convert.tensor_files import read_tensors
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text import lookup_vocabulary
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
-from keras_transformer.text.vocabulary import load_processor
+from keras_transformer.text import Tokenizer
+from keras_transformer.text.sentencepiece_model import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
 
@@ -180,7 +180,7 @@ def _file_names(decoder: SettingsFile, field: str) -> list[str]:
 
 
 def _read_config(
-    options: SettingsFile, vocabulary: LookupVocabulary
+    options: SettingsFile, vocabulary: Tokenizer
 ) -> TransformerConfig:
     for option, values in _REQUIRED.items():
         options.check(option, *values)
@@ -236,7 +236,7 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
 
 def _read_vocabulary(
     folder: Path, decoder: SettingsFile, options: SettingsFile
-) -> LookupVocabulary:
+) -> Tokenizer:
     names = _file_names(decoder, "vocabs")
     if len(names) != 2:
         decoder.refuse("vocabs", "the vocabulary of sources and of targets")
@@ -254,21 +254,12 @@ def _read_vocabulary(
     pad, pad_id = "<pad>", min(sizes)
     while any(pad in table for _, table, _, _ in sides):
         pad = f"<{pad}>"
-    vocabulary = None
-    for model, table, end, unknown in sides:
+    for i, (model, table, end, unknown) in enumerate(sides):
         table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-        special = lookup_vocabulary.SpecialTokens(
-            pad_token=pad,
-            unk_token=unknown,
-            eos_token=end,
-            decoder_start_token=pad,
-            source_eos_token=end,
-        )
-        with name_file(f"The vocabulary in {folder}"):
-            vocabulary = LookupVocabulary(
-                model, table | {pad: pad_id}, vocabulary, special
-            )
-    return vocabulary
+        special = SpecialTokens(pad=pad, unk=unknown, bos=pad, eos=end)
+        sides[i] = model, table | {pad: pad_id}, special
+    with name_file(f"The vocabulary in {folder}"):
+        return make_tokenizer(*sides)
 
 
 def _read_side(

@@ -21,7 +21,7 @@ from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
+from keras_transformer.text import Tokenizer
 
 FILES = ("ckpt*.index", "avg/ckpt*.index")
 
@@ -152,7 +152,7 @@ def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
 def _read_config(
     file: Path,
     shapes: Mapping[str, list[int]],
-    vocabulary: LookupVocabulary,
+    vocabulary: Tokenizer,
     description: "_Description",
 ) -> TransformerConfig:
     is_shared = _TARGET not in shapes

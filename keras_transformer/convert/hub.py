@@ -1,24 +1,32 @@
-"""Models on the Hugging Face Hub, by name."""
+"""Models on the Hugging Face Hub, by name, and as runs in a cache."""
 
+import contextlib
 import functools
+import logging
 import os
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from keras_transformer import __version__, convert
 from keras_transformer.convert import from_hugging_face
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.locks import locked
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
 
-_PREFIX = "hf:"
+logger = logging.getLogger(__name__)
+
+PREFIX = "hf:"
+_NAME = r"\w[\w.-]*/\w[\w.-]*"
 
 
 def is_name(model: str | os.PathLike) -> bool:
     """Returns whether a model is on the Hub and not in a folder."""
     if not isinstance(model, str):
         return False
-    has_form = model.count("/") == 1 and not os.path.exists(model)
-    return model.startswith(_PREFIX) or has_form
+    has_form = re.fullmatch(_NAME, model) and not os.path.exists(model)
+    return model.startswith(PREFIX) or bool(has_form)
 
 
 def download(model: str, revision: str | None = None) -> Path:
@@ -36,31 +44,57 @@ def download(model: str, revision: str | None = None) -> Path:
     return folder
 
 
+def import_once(model: str) -> Path:
+    """Returns the run of a model by name, which it imports the first time."""
+    with name_file(model), _explained():
+        from platformdirs import user_cache_path
+    cache = user_cache_path("keras-transformer", False, __version__)
+    folder = cache / model.removeprefix(PREFIX)
+    if not folder.exists():
+        foreign = convert.read(model)
+        logger.info(f"importing {model} into {folder}")
+        with locked(cache, wait=True):
+            # Perhaps a different process has imported it meanwhile.
+            if not folder.exists():
+                foreign.save_run(folder)
+    return folder
+
+
 def _fetch(
     model: str,
     revision: str | None,
     files: Sequence[str],
     shows_progress: bool = False,
 ) -> Path:
-    """Returns the folder of a model, with those of the files that it has."""
-    with explain_missing_packages(InputError):
+    """Returns the folder of a model, with the files that it contains."""
+    with _explained():
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import logging
-    verbosity = logging.get_verbosity()
-    logging.set_verbosity_error()  # It warns of files that a model lacks.
+
+        bar = functools.partial(progress_bar, is_shown=shows_progress)
+        verbosity = logging.get_verbosity()
+        logging.set_verbosity_error()  # It warns of files that a model lacks.
+        try:
+            folder = snapshot_download(
+                model.removeprefix(PREFIX),
+                revision=revision,
+                allow_patterns=files,
+                tqdm_class=bar,
+            )
+        finally:
+            logging.set_verbosity(verbosity)
+    return Path(folder)
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    """Explains what a model must be when something fails within the block."""
     try:
-        folder = snapshot_download(
-            model.removeprefix(_PREFIX),
-            revision=revision,
-            allow_patterns=files,
-            tqdm_class=functools.partial(progress_bar, is_shown=shows_progress),
-        )
-    # It raises errors of many types, and so do the packages that it uses.
+        with explain_missing_packages():
+            yield
+    # huggingface_hub and the packages that it uses raise errors of many types.
     except Exception as error:
         raise InputError(
             "It must be a folder, or the name of a model that the Hugging Face "
             f"Hub has and you may read. Received: {error}"
         ) from error
-    finally:
-        logging.set_verbosity(verbosity)
-    return Path(folder)

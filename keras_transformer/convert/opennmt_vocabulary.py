@@ -8,10 +8,10 @@ from pathlib import Path, PurePath
 
 from keras_transformer.convert import settings_file
 from keras_transformer.convert.settings_file import SettingsFile
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text import lookup_vocabulary
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
-from keras_transformer.text.vocabulary import load_processor
+from keras_transformer.text import Tokenizer
+from keras_transformer.text.sentencepiece_model import load_processor
 
 # The first lines of a vocabulary, and so the ids 0, 1 and 2.
 _PAD, _START, _END = _FIRST = ["<blank>", "<s>", "</s>"]
@@ -30,7 +30,7 @@ def read_vocabulary(
     source_rows: int,
     target_rows: int,
     ends_sources: bool,
-) -> LookupVocabulary:
+) -> Tokenizer:
     """Returns the vocabularies, whose sizes must be the rows of embeddings.
 
     `ends_sources` is the default of whether sources have an end token.
@@ -47,14 +47,12 @@ def read_vocabulary(
             f"and no start of sources. Received: source={source_marks}, "
             f"target={target_marks}"
         )
-    special = lookup_vocabulary.SpecialTokens(
-        _PAD, _UNKNOWN, _END, _START, _END if source_marks.get("end") else _PAD
+    special = SpecialTokens(pad=_PAD, unk=_UNKNOWN, bos=_START, eos=_END)
+    reader = special if source_marks.get("end") else special._replace(eos=_PAD)
+    return make_tokenizer(
+        (*_read_pieces(folder, data, "source", source_rows), reader),
+        (*_read_pieces(folder, data, "target", target_rows), special),
     )
-    source = LookupVocabulary(
-        *_read_pieces(folder, data, "source", source_rows), special=special
-    )
-    target = _read_pieces(folder, data, "target", target_rows)
-    return LookupVocabulary(*target, source, special)
 
 
 def _field(data: SettingsFile, side: str, name: str) -> str:

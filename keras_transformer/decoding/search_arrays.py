@@ -3,7 +3,10 @@
 Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
 """
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 
 class SpecialIds(NamedTuple):
@@ -32,6 +35,14 @@ class SearchResult(NamedTuple):
     lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
 
 
+def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
+    """Returns ids of texts as an array, int32 `[B, longest]`."""
+    array = np.full((len(rows), max(map(len, rows))), pad_id, np.int32)
+    for own, ids in zip(array, rows, strict=True):
+        own[: len(ids)] = ids
+    return array
+
+
 def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
     """Returns the tokens that may end an n-gram of hypotheses a second time.
 
@@ -52,16 +63,6 @@ def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
         now = ids[:, :, last + i : last + i + 1]
         are_same &= ids[:, :, i : i + count] == now
     return tokens, are_same
-
-
-def longest_source(max_length: int) -> int:
-    """Returns the most tokens of a source; there is room for the end token."""
-    return max_length - 1
-
-
-def longest_prefix(max_length: int) -> int:
-    """Returns the most tokens of a prefix; a token and the end token follow."""
-    return max(max_length - 2, 0)
 
 
 def longest_outputs(

@@ -1,39 +1,29 @@
-"""Base class of translators, without TensorFlow."""
+"""What all translators do: arguments, batches, documents, records."""
 
 import abc
 import copy
-import math
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference import records
+from keras_transformer.inference.batches import in_batches
 from keras_transformer.inference.documents import SplitDocument
 from keras_transformer.inference.model_folder import first_run
-from keras_transformer.inference.records import EncodedTexts, Score, Translation
+from keras_transformer.inference.records import (
+    Score,
+    Translation,
+    TranslationAttention,
+)
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Vocabulary, read_texts, split_sentences
-
-# Capabilities that only some translators have, and their requirements.
-CAPABILITIES = {
-    "attention": "The attention of all layers needs a run.",
-    "trace": "A trace of the search needs a run that uses beam search.",
-    "prefixes": "A prefix needs a model whose outputs are any text, and of an "
-    "export the signature translate_prefix.",
-    "score": "The score of a given output needs a model whose outputs are any "
-    "text, and of an export the signature score.",
-    "perplexity": "The perplexity of a corpus needs a run, or of an export the "
-    "signature score.",
-}
+from keras_transformer.text import split_sentences
 
 Progress = Callable[[int], Any] | None
 
 
 class BaseTranslator(abc.ABC):
-    """Base class of translators.
+    """Base class of `Translator` and `ServedTranslator`.
 
     A translator is called with one text or several. A source that is longer
     than the model reads is cut, and a translation ends at the limit of the
@@ -44,64 +34,81 @@ class BaseTranslator(abc.ABC):
     """
 
     task: Task = TranslationTask()  # what the model is trained for
-    tokenizer: Vocabulary | None = None  # None: in the graph of an export
     num_translations: int  # n, returned per text
-    search: Search | None = None  # None: unknown
-    max_length: int | None = None  # tokens that the model takes; None: unknown
-    dtype: str | None = None  # of the weights; None: unknown
+    search: Search | None = None  # None: not known
+    max_length: int | None = None  # tokens that the model takes, if known
+    dtype: str | None = None  # of the weights, if known
     metadata: Mapping[str, Any] = {}  # what is recorded of the model
     checkpoints: Sequence[tuple[Any, Any]] = ()  # each run, and its file
     batch_tokens: int = 2048  # default of the argument
     workers: int = 1  # default of the argument
+    recommended_workers: int = 1  # the fastest number for many texts
     max_batch_size: int = 128  # each text needs K rows of V log-probabilities
+    has_attention: bool = False  # whether it has `attention`
+    has_trace: bool = False  # whether its search can be traced
 
-    # === Provided by a runtime ===
-
-    @property
-    @abc.abstractmethod
-    def description(self) -> str:
-        """Names the translator in messages."""
+    # === What a kind of translator provides ===
 
     @property
     @abc.abstractmethod
-    def capabilities(self) -> frozenset[str]:
-        """Names of `CAPABILITIES`."""
+    def target_languages(self) -> Sequence[str]:
+        """What a token at the start of a source may ask for."""
 
     @abc.abstractmethod
-    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
+    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
+        """Does what `Tokenizer.check_languages` does."""
+
+    @abc.abstractmethod
+    def _encode_sources(self, texts: Sequence[str]) -> list[Any]:
         """Returns sources as the methods below take them."""
 
     @abc.abstractmethod
-    def _encode_targets(self, texts: list[str]) -> EncodedTexts:
-        """Returns targets, or prefixes of them."""
+    def _encode_targets(self, texts: Sequence[str]) -> list[Any]: ...
+
+    @abc.abstractmethod
+    def _encode_prefixes(self, prefixes: list[str]) -> list[Any]: ...
 
     @abc.abstractmethod
     def _translate_batch(
         self,
-        rows: list[int],
         workers: int,
-        sources: EncodedTexts,
-        prefixes: EncodedTexts | None,
+        texts: list[str],
+        sources: list[Any],
+        prefixes: list[Any],
     ) -> list[Translation]:
-        """Translates the sources of some rows, while others do so."""
+        """Translates one batch. Called from several threads."""
 
     @abc.abstractmethod
     def _score_batch(
-        self,
-        rows: list[int],
-        workers: int,
-        sources: EncodedTexts,
-        targets: EncodedTexts,
-    ) -> list[Score | records.TooLong]:
-        """Scores the pairs of some rows, while others do so.
+        self, workers: int, sources: list[Any], targets: list[Any]
+    ) -> list[Score | None]:
+        """Scores one batch; None stands for pairs that are too long.
 
         The empty translation of an empty source has the log-probability 0.
         """
 
+    def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
+        """Raises InputError, since an export has no layers."""
+        raise InputError(
+            "This needs the layers of a model. Received: an export. Open the "
+            "run instead."
+        )
+
+    # === The same for all ===
+
+    def check_trace(self) -> None:
+        """Raises InputError unless the search can be traced."""
+        if not self.has_trace:
+            raise InputError(
+                "A trace needs a run on the TensorFlow backend, and beam "
+                f"search. Received: search={self.search}"
+            )
+
     @property
-    def recommended_workers(self) -> int:
-        """The number of `workers` that is fastest for many texts."""
-        return self.workers
+    def languages(self) -> tuple[str | None, str | None]:
+        """Source and target language, as far as they are known."""
+        run = first_run(self.metadata)
+        return run.get("source"), run.get("target")
 
     def for_corpus(self, task: Task) -> "BaseTranslator":
         """Returns the translator for the sources of a corpus with this task."""
@@ -113,42 +120,6 @@ class BaseTranslator(abc.ABC):
         translator = copy.copy(self)
         translator.task = task
         return translator
-
-    # === The same for all translators ===
-
-    def can(self, capability: str) -> bool:
-        """Returns whether the translator has one of the `CAPABILITIES`."""
-        if capability not in CAPABILITIES:
-            raise ValueError(f"capability={capability!r} is not known")
-        return capability in self.capabilities
-
-    def check_can(self, capability: str) -> None:
-        """Raises InputError unless the translator has a capability."""
-        if not self.can(capability):
-            raise InputError(
-                f"{CAPABILITIES[capability]} Received: {self.description}"
-            )
-
-    @property
-    def languages(self) -> tuple[str | None, str | None]:
-        """Source and target language, as far as they are known."""
-        run = first_run(self.metadata)
-        return run.get("source"), run.get("target")
-
-    @property
-    def target_languages(self) -> Sequence[str]:
-        """What a token at the start of a source may ask for."""
-        return () if self.tokenizer is None else self.tokenizer.languages
-
-    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        """Does what `Vocabulary.check_languages` does."""
-        if self.tokenizer is not None:
-            self.tokenizer.check_languages(texts, first)
-
-    @property
-    def example(self) -> str | None:
-        """A source of the model's data, if known."""
-        return first_run(self.metadata).get("example")
 
     def __call__(self, texts: Any) -> str | list[str]:
         """Returns the best translation of one text, or a list of several."""
@@ -191,16 +162,13 @@ class BaseTranslator(abc.ABC):
                 model takes no prefix.
         """
         texts, prefixes, is_single = records.read_sources(texts, prefixes)
-        sources, starts = self._encode_sources(texts), None
-        if any(prefixes):
-            self.check_can("prefixes")
-            if self.tokenizer is not None:
-                self.tokenizer.target.check_known(prefixes)
-            starts = self._encode_targets(prefixes)
+        self.check_languages(texts)
+        sources = self._encode_sources(texts)
+        starts = self._encode_prefixes(prefixes)
         translations = self._in_batches(
-            lambda *batch: self._translate_batch(*batch, sources, starts),
-            range(len(texts)),
-            sources.lengths,
+            self._translate_batch,
+            sources,
+            [texts, sources, starts],
             batch_tokens,
             workers,
             progress,
@@ -247,17 +215,17 @@ class BaseTranslator(abc.ABC):
         # "Ein Hund. Eine Katze.\n\n- Ja.\n"
         ```
         """
-        texts, is_single = read_texts(text, "text")
-        if not is_single:
-            raise InputError(
-                "A document is one text. Received: "
-                f"{len(texts)} texts, which `translate` takes"
-            )
-        languages = self.target_languages
-        document = SplitDocument(texts[0], split, languages, target_language)
-        settings = dict(batch_tokens=batch_tokens, workers=workers)
+        document = SplitDocument(
+            records.read_one_text(text),
+            split,
+            self.target_languages,
+            target_language,
+        )
         translations = self.translate(
-            document.sentences, **settings, progress=progress
+            document.sentences,
+            batch_tokens=batch_tokens,
+            workers=workers,
+            progress=progress,
         )
         text = document.join([x.texts[0] for x in translations])
         by_sentence = dict(zip(document.sentences, translations, strict=True))
@@ -294,24 +262,21 @@ class BaseTranslator(abc.ABC):
                 is not valid, one is longer than the model reads, or the
                 outputs of the model are not any text.
         """
-        self.check_can("score")
+        self._check_text_targets("The score of a given output")
         sources, targets, is_single = records.read_pairs(sources, targets)
-        pair = self._encode_sources(sources), self._encode_targets(targets)
-        records.check_lengths(*pair, self.max_length)
+        self.check_languages(sources)
+        sources = self._encode_sources(sources)
+        targets = self._encode_targets(targets)
+        pair = [sources, targets]
         scores = self._in_batches(
-            lambda *batch: self._score_batch(*batch, *pair),
-            range(len(sources)),
-            pair[1].lengths,
-            batch_tokens,
-            workers,
-            progress,
+            self._score_batch, targets, pair, batch_tokens, workers, progress
         )
-        for index, score in enumerate(scores):
-            if isinstance(score, records.TooLong):
-                raise InputError(
-                    "A text to score must not be longer than the model reads. "
-                    f"Received: a longer {score.side} at index {index}"
-                )
+        if None in scores:
+            raise InputError(
+                "A text to score must not be longer than the model reads. "
+                "Received: a longer source or target at index "
+                f"{scores.index(None)}"
+            )
         return scores[0] if is_single else scores
 
     def score_corpus(
@@ -327,62 +292,43 @@ class BaseTranslator(abc.ABC):
         Pairs with an empty side, or longer than the model reads, are not.
         Arguments are those of `score`; the targets of a parser are trees.
         """
-        self.check_can("perplexity")
-        pair = self._encode_sources(sources), self._encode_targets(targets)
-        limit = self.max_length or math.inf
-        sizes = list(zip(*(side.lengths for side in pair), strict=True))
-        rows = [
-            row for row, x in enumerate(sizes) if 0 < min(x) <= max(x) < limit
-        ]
-        measured = self._in_batches(
-            lambda *batch: self._score_batch(*batch, *pair),
-            rows,
-            pair[1].lengths,
-            None,
-            workers,
-            progress,
+        sides = self._encode_sources(sources), self._encode_targets(targets)
+        scores = self._in_batches(
+            self._score_batch, sides[1], sides, None, workers, progress
         )
-        scores: list[Score | None] = [None] * len(sources)
-        for row, score in zip(rows, measured, strict=True):
-            # Estimated lengths may have missed that a side is empty or long.
-            if isinstance(score, Score) and score.num_tokens > 1:
-                scores[row] = score
-        return scores
+        return [
+            score if all(pair) else None
+            for score, *pair in zip(scores, *sides, strict=True)
+        ]
+
+    def _length(self, encoded: Any) -> float:
+        """Returns the tokens of a text, without the end token."""
+        return len(encoded)
+
+    def _check_text_targets(self, purpose: str) -> None:
+        if not self.task.targets_are_text:
+            raise InputError(
+                f"{purpose} needs a model that writes text. Received: a model "
+                f"for {self.task.name}"
+            )
 
     def _in_batches(
         self,
-        function: Callable[[list[int], int], list[Any]],
-        rows: Sequence[int],
-        lengths: Sequence[float],
+        function: Callable[..., list[Any]],
+        encoded: list[Any],
+        columns: Sequence[Sequence[Any]],
         batch_tokens: int | None,
         workers: int | None,
         progress: Progress,
     ) -> list[Any]:
-        """Calls a function with batches of rows, and the number of workers."""
-        if batch_tokens is None:
-            batch_tokens = self.batch_tokens
-        workers = self.workers if workers is None else workers
-        check_values(
-            POSITIVE_INTEGER, batch_tokens=batch_tokens, workers=workers
-        )
-        workers = min(workers, len(rows)) or 1
-        batches = records.batches_by_length(
-            [lengths[row] for row in rows],
-            self.max_length or batch_tokens,
-            batch_tokens,
-            workers,
+        """Calls `in_batches` with the defaults of this translator."""
+        return in_batches(
+            function,
+            columns,
+            list(map(self._length, encoded)),
+            self.max_length,
+            self.batch_tokens if batch_tokens is None else batch_tokens,
+            self.workers if workers is None else workers,
             self.max_batch_size,
+            progress,
         )
-        results: list[Any] = [None] * len(rows)
-        rows_of_batches = [[rows[i] for i in batch] for batch in batches]
-        with ThreadPoolExecutor(workers) as pool:
-            # A single worker is this thread.
-            run = map if workers == 1 else pool.map
-            of_batches = run(lambda x: function(x, workers), rows_of_batches)
-            # After an error `pool.map` cancels the batches that wait.
-            for batch, of_batch in zip(batches, of_batches, strict=True):
-                for i, record in zip(batch, of_batch, strict=True):
-                    results[i] = record
-                if progress is not None:
-                    progress(len(batch))
-        return results

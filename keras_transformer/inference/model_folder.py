@@ -1,6 +1,5 @@
 """Descriptions of folders with models, read without TensorFlow."""
 
-import abc
 import dataclasses
 import os
 import re
@@ -8,22 +7,31 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task, find_task
+from keras_transformer.tasks import Task
 
 # The models that come with the package, in folders of their names.
 _INCLUDED = Path(__file__).parents[1] / "models"
 
 
 def find_folder(model: str | os.PathLike) -> Path:
-    """Returns the folder of a model, which may be the name of an included one.
+    """Returns the folder of a model, which may be given by its name.
 
-    A folder of the working directory that has the name comes first.
+    A name is that of an included model or, as for `kt.convert.read`, that of
+    one on the Hugging Face Hub. A path that exists comes first.
     """
     path = Path(model)
-    is_name = not path.exists() and str(path) in os.listdir(_INCLUDED)
-    return _INCLUDED / path if is_name else path
+    if path.exists():
+        return path
+    if str(path) in os.listdir(_INCLUDED):
+        return _INCLUDED / path
+    from keras_transformer.convert import hub
+
+    # A mistyped path is in a folder that exists.
+    is_path = path.parent.is_dir() and not str(model).startswith(hub.PREFIX)
+    is_name = hub.is_name(model) and not is_path
+    return hub.import_once(model) if is_name else path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -75,38 +83,6 @@ class ModelFolder:
             f"The data that {self.path} was trained on are not there. Name "
             f"them. Received: data={name!r}"
         )
-
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class ExportFolder(ModelFolder, abc.ABC):
-    """A folder that `keras-transformer export` wrote."""
-
-    metadata: Mapping[str, Any]  # of its `keras_transformer.json`
-
-    @classmethod
-    def of_metadata(cls, path: Path, metadata: Mapping) -> "ExportFolder":
-        """Returns the description of a folder with some metadata."""
-        run, search = first_run(metadata), None
-        if "temperature" not in metadata["search"]:  # of sampling
-            search = BeamSearch.from_dict(metadata["search"], str(path))
-        return cls(
-            path=path,
-            metadata=metadata,
-            task=find_task("translation"),
-            recipe=run.get("recipe", {}),
-            search=search,
-        )
-
-    @property
-    def num_translations(self) -> int:
-        return self.metadata["num_translations"]
-
-    @abc.abstractmethod
-    def check_settings(self, search: Search | None, count: int | None) -> None:
-        """Raises InputError unless the model was exported for some settings.
-
-        `count` translations are returned per text. None stands for its own.
-        """
 
 
 def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -1,63 +1,41 @@
-"""Opens folders with models: runs, SavedModels, exports for LiteRT."""
+"""Opens everything that translates: runs, exports, served models."""
 
 import os
 from collections.abc import Sequence
 
+from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference import saved_model
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.model_folder import (
-    ExportFolder,
-    ModelFolder,
-    find_folder,
+from keras_transformer.inference.exports import Export
+from keras_transformer.inference.model_folder import ModelFolder
+from keras_transformer.inference.run_folder import (
+    Run,
+    check_same_tokenizer,
 )
-from keras_transformer.inference.run_folder import Run, RunFolder
-from keras_transformer.inference.saved_model import SavedModelFolder
-from keras_transformer.litert import METADATA_FILE
-from keras_transformer.litert.lite_folder import LiteRTFolder
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import (
+    available_cores,
+    import_tensorflow_quietly,
+)
 from keras_transformer.tasks import Task
 
 
 def read_folder(path: str | os.PathLike) -> ModelFolder:
     """Returns the description of a folder with a model."""
-    export_class = _export_class(path)
-    if export_class is not None:
-        return export_class.read(path)
-    return RunFolder.read(path)
+    is_export = Export.find(path) is not None
+    return Export.read(path) if is_export else Run.read(path)
 
 
-def read_run(path: str | os.PathLike) -> RunFolder:
+def read_run(path: str | os.PathLike) -> Run:
     """Returns the description of a run folder."""
-    if _export_class(path) is not None:
+    if Export.find(path) is not None:
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
         )
-    return read_folder(path)
-
-
-def read_export(path: str | os.PathLike) -> ExportFolder:
-    """Returns the description of a SavedModel or an export for LiteRT."""
-    export_class = _export_class(path)
-    if export_class is None:
-        raise InputError(
-            "The model must be a SavedModel or a folder for LiteRT, which "
-            f"`keras-transformer export` writes. Received: {path}"
-        )
-    return export_class.read(path)
-
-
-def _export_class(model: str | os.PathLike) -> type[ExportFolder] | None:
-    """Returns the class that describes an export, None for another folder."""
-    path = find_folder(model)
-    if (path / METADATA_FILE).is_file():
-        return LiteRTFolder
-    if saved_model.newest_version(path) is not None:
-        return SavedModelFolder
-    return None
+    return Run.read(path)
 
 
 def open_translator(
@@ -72,15 +50,18 @@ def open_translator(
     task: Task | None = None,
     threads: int | None = None,
 ) -> BaseTranslator:
-    """Opens a run, several runs, or an export, and returns its translator.
+    """Opens a run, several runs, an export or a served model.
 
     `checkpoint`, `dtype`, `target_language`, `tag` and `task` are for runs
     only.
 
     Args:
         paths: The folder of a run, a SavedModel or an export for LiteRT;
-            several runs with the same tokenizer, which translate together; or
-            `"en-de"`, the model that comes with the package.
+            several runs with the same tokenizer, which translate together;
+            `"en-de"`, the model that comes with the package; the name of a
+            model on the Hugging Face Hub, `"Helsinki-NLP/opus-mt-en-de"`,
+            which is imported the first time; or the address of a model in
+            TensorFlow Serving, `"grpc://localhost:8500/en-de"`.
         search: Settings of the search, but of a SavedModel. Default: those of
             the (first) folder.
         num_translations: Translations returned per text. Default: 1, or as
@@ -93,45 +74,78 @@ def open_translator(
         threads: Of an export for LiteRT, if there is one worker. Default: the
             number of cores.
 
+    Returns:
+        The translator.
+
     Raises:
         InputError: If a folder has no model, or does not have these options.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
-    folders = [read_folder(path) for path in paths]
-    for_runs = dict(
-        checkpoint=checkpoint,
-        dtype=dtype,
-        target_language=target_language,
-        tag=tag,
-        task=task,
-    )
-    options = [f"{x}={y}" for x, y in for_runs.items() if y is not None]
-    has_export = any(isinstance(folder, ExportFolder) for folder in folders)
-    if has_export and (options or len(folders) > 1):
+    is_served = str([*paths, ""][0]).startswith(("grpc://", "grpcs://"))
+    folders = [] if is_served else [read_folder(path) for path in paths]
+    names = ("checkpoint", "dtype", "target_language", "tag", "task")
+    values = (checkpoint, dtype, target_language, tag, task)
+    for_runs = zip(names, values, strict=True)
+    options = [f"{x}={y}" for x, y in for_runs if y is not None]
+    has_export = any(isinstance(folder, Export) for folder in folders)
+    if is_served and search is not None:
+        options.append(f"search={search}")
+    if (has_export or is_served) and (options or len(paths) > 1):
         raise InputError(
             "An export is used alone, as it was exported: with its checkpoint, "
             "language, type and kind of search. Leave out other options, or "
             "use the run; `export RUN1 RUN2` makes one of several. Received: "
-            + ", ".join([*(str(folder.path) for folder in folders), *options])
+            + ", ".join([*map(str, paths), *options])
         )
-    first = folders[0]
-    if isinstance(first, LiteRTFolder):
-        from keras_transformer.litert import LiteRTTranslator
+    if is_served:
+        from keras_transformer.inference.serving_client import connect
 
-        return LiteRTTranslator.open(
-            first.path, search, num_translations, threads
-        )
+        return connect(str(paths[0]), num_translations)
+    if has_export:
+        return _open_export(folders[0], search, num_translations, threads)
     if dtype is not None:
         check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
-    if isinstance(first, SavedModelFolder):
-        return saved_model.SavedModelTranslator.open(
-            first.path, search, num_translations
-        )
-    from keras_transformer.inference.translator import Translator
-
     runs = [Run.open(folder.path, target_language, tag) for folder in folders]
-    count = 1 if num_translations is None else num_translations
-    dtype = dtype or "float32"
-    return Translator.open(runs, checkpoint, search, count, dtype, task)
+    check_same_tokenizer(runs)
+    checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
+    first, dtype = runs[0], dtype or "float32"
+    translator = Translator(
+        [run.load_model(path, dtype) for run, path in checkpoints],
+        first.tokenizer,
+        search or first.default_search,
+        1 if num_translations is None else num_translations,
+        task or first.task,
+    )
+    translator.checkpoints = checkpoints
+    described = [{**run.statistics, **run.recipe} for run in runs]
+    translator.metadata = {"runs": described}
+    return translator
+
+
+def _open_export(
+    export: Export,
+    search: Search | None,
+    num_translations: int | None,
+    threads: int | None,
+) -> BaseTranslator:
+    search, count = export.choose_search(search, num_translations)
+    if export.kind == "saved-model":
+        import_tensorflow_quietly()
+        from keras_transformer.inference.served import open_saved_model
+
+        return open_saved_model(export, count)
+    from keras_transformer.litert import LiteEngine
+
+    file, tokenizer = export.open_files()
+    ids = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id, tokenizer.unk_id
+    engine = LiteEngine(
+        file,
+        SpecialIds.of(*ids),
+        export.metadata,
+        available_cores() if threads is None else threads,
+    )
+    translator = Translator(engine, tokenizer, search, count)
+    translator.metadata = export.metadata
+    return translator

@@ -1,19 +1,15 @@
-"""Arguments, batches and records of translators, without TensorFlow."""
+"""Arguments and records of translators."""
 
-import math
-from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
+
+import numpy as np
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import read_texts
 
 
 class Translation(NamedTuple):
-    """The translations of one source text.
-
-    In graphs, those of a batch: tensors of shape `[B, n]` for the lists, of
-    strings and float32, and boolean `[B]` for the others.
-    """
+    """The translations of one source text."""
 
     texts: list[str]  # best first
     scores: list[float]  # log P / length penalty of each text
@@ -38,67 +34,24 @@ class TranslatedDocument(NamedTuple):
     translations: dict[str, Translation]  # of each sentence, in order
 
 
-class EncodedTexts(NamedTuple):
-    """Texts as a runtime takes them."""
+class TranslationAttention(NamedTuple):
+    """The attention of a model while it translates one text.
 
-    texts: list[str]
-    lengths: Sequence[float]  # tokens without the end token, or an estimate
-    ids: Any = None  # the tokens of each text, if the runtime has them
-
-
-def check_lengths(
-    sources: EncodedTexts, targets: EncodedTexts, max_length: int | None
-) -> None:
-    """Raises InputError if a text of a pair is too long to be scored."""
-    longest = (max_length or math.inf) - 1
-    lengths = zip(sources.lengths, targets.lengths, strict=True)
-    for index, pair in enumerate(lengths):
-        for side, length in zip(("source", "target"), pair, strict=True):
-            if length > longest:
-                raise InputError(
-                    f"A text to score must have at most {longest} tokens. "
-                    f"Received: a {side} of {length} tokens at index {index}"
-                )
-
-
-class TooLong(NamedTuple):
-    """Why a pair has no score: a side is longer than the model reads."""
-
-    side: str  # "source" or "target"
-
-
-def batches_by_length(
-    lengths: Sequence[float],
-    max_length: int,
-    batch_tokens: int,
-    workers: int = 1,
-    max_batch_size: int = 128,
-) -> list[list[int]]:
-    """Groups the indices of texts of similar length, longest first.
-
-    Lengths are without the end token, which counts in `batch_tokens` like
-    padding. Longer texts are cut at `max_length`. There are as many batches as
-    workers, at least.
+    There is one float32 array per layer, the first layer first. Row t of a
+    decoder's array belongs to the prediction of the token that follows
+    `target_tokens[t]`. S is the number of source pieces, T of target pieces,
+    H of heads.
     """
-    lengths = [min(length + 1, max_length) for length in lengths]
-    largest = min(max_batch_size, math.ceil(len(lengths) / workers))
-    rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    batches, start = [], 0
-    while start < len(rows):
-        size = min(int(batch_tokens // lengths[rows[start]]), largest)
-        batches.append(rows[start : start + max(size, 1)])
-        start += len(batches[-1])
-    return batches
 
-
-def translations_of_columns(columns: Iterable[Any]) -> list[Translation]:
-    """Returns records of a batch's columns, of which the texts are UTF-8."""
-    rows = zip(*(column.tolist() for column in columns), strict=True)
-    return [
-        # A model may spell bytes that are not UTF-8.
-        Translation([text.decode("utf-8", "replace") for text in texts], *rest)
-        for texts, *rest in rows
-    ]
+    source: str  # the text
+    output: str  # its translation
+    source_tokens: list[str]  # S pieces, the end token last
+    target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
+    source_words: list[list[int]]  # positions of the pieces of each word
+    target_words: list[list[int]]  # positions of the pieces of each word
+    encoder: list[np.ndarray]  # [H, S, S]
+    decoder: list[np.ndarray]  # [H, T, T]
+    cross: list[np.ndarray]  # [H, T, S]
 
 
 def read_sources(
@@ -115,6 +68,16 @@ def read_sources(
             f"{len(texts)} texts, {len(prefixes)} prefixes"
         )
     return texts, prefixes, is_single
+
+
+def read_one_text(text: Any) -> str:
+    """Returns the only text that was given."""
+    texts, is_single = read_texts(text, "text")
+    if not is_single:
+        raise InputError(
+            f"This takes one text at a time. Received: {len(texts)} texts"
+        )
+    return texts[0]
 
 
 def read_pairs(sources: Any, targets: Any) -> tuple[list[str], list[str], bool]:

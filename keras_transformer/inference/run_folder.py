@@ -1,4 +1,4 @@
-"""Reads a run: the folder that training wrote and every command takes.
+"""A run: the folder that training writes and every command takes.
 
 config.json              task, architecture, recipe, and perhaps a search
 train.yaml               the flags of the training
@@ -11,12 +11,13 @@ lock, results.lock       held by the process that trains, that evaluates
 tensorboard/             the same figures, and samples, for TensorBoard
 results.json             what `evaluate` measured
 
-`keras_transformer/train/training_run.py` writes it.
+Every file is written atomically.
 """
 
 import dataclasses
+import functools
+import logging
 import os
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,16 +28,25 @@ from keras_transformer.inference.model_folder import (
     ModelFolder,
     find_folder,
 )
-from keras_transformer.inference.weights_checksum import check_checksum
+from keras_transformer.inference.weight_files import (
+    load_weights,
+    save_weights,
+    step_of,
+)
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_types, read_json
-from keras_transformer.tasks import find_task
-from keras_transformer.text import Vocabulary, open_vocabulary
+from keras_transformer.tasks import Task, TranslationTask, find_task
+from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
+    import keras
+
     from keras_transformer.model import Transformer
 
-_OF_EXPORTS = ("saved_model.pb", "keras_transformer.json")
+logger = logging.getLogger(__name__)
+
+_CHECKPOINT = "step-{step:08d}.weights.h5"
 _TYPES = {
     **dict.fromkeys(("model", "recipe", "statistics"), dict),
     **dict.fromkeys(("task", "tokenizer"), str),
@@ -44,44 +54,38 @@ _TYPES = {
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class RunFolder(ModelFolder):
-    """The description of a run folder, which its `config.json` has."""
+class Run(ModelFolder):
+    """A run folder, as its `config.json` describes it."""
 
     config: TransformerConfig
     statistics: dict[str, Any]  # of the training data
     tokenizer_digest: str
+    # In the place of the one in the folder.
+    own_tokenizer: Tokenizer | None = dataclasses.field(
+        default=None, repr=False, compare=False
+    )
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> "RunFolder":
+    def read(cls, path: str | os.PathLike) -> "Run":
         """Reads the `config.json` of a run, and checks it."""
-        path = Path(path)
+        path = find_folder(path)
         file = path / "config.json"
         try:
             values = read_json(file)
         except (FileNotFoundError, NotADirectoryError) as error:
-            if path != find_folder(path):
-                raise InputError(
-                    f"This needs a run. Received: {path}, the included model, "
-                    "which works with translate, evaluate, score and serve."
-                ) from error
+            problem = "has no config.json"
             if not path.exists():
-                raise InputError(
-                    f"{path} does not exist. The included model is en-de."
-                ) from error
-            problem = "is a file" if path.is_file() else "has none"
-            if any((path / name).exists() for name in _OF_EXPORTS):
-                problem = "is an export, which `kt.open_translator` opens"
+                problem = "does not exist"
             raise InputError(
-                "A run folder, which `keras-transformer train`, `average` and "
-                "`import` write, has a config.json, a SavedModel a "
-                "saved_model.pb, and a folder exported for LiteRT a "
-                f"keras_transformer.json. Received: {path}, which {problem}"
+                "A model must be a folder that `keras-transformer train`, "
+                "`average`, `import` or `export` wrote, or the included en-de. "
+                f"Received: {path}, which {problem}"
             ) from error
         check_types(file, values, _TYPES)
         search = values.get("search")
         if search is not None:
             search = BeamSearch.from_dict(search, str(file))
-        return RunFolder(
+        return cls(
             path=path,
             config=TransformerConfig.from_dict(values["model"]),
             recipe=values["recipe"],
@@ -108,11 +112,6 @@ class RunFolder(ModelFolder):
     def state_path(self) -> Path:
         """Path of the training state."""
         return self.path / "state.npz"
-
-    @property
-    def log_path(self) -> Path:
-        """Path of the log, with a row per epoch."""
-        return self.path / "log.csv"
 
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
         """Returns the provenance of a checkpoint, for an export.
@@ -169,16 +168,19 @@ class RunFolder(ModelFolder):
         """Updates of the newest checkpoint; 0 if there is none."""
         return max(map(step_of, self.checkpoints()), default=0)
 
-
-@dataclasses.dataclass(frozen=True, kw_only=True)
-class Run(RunFolder):
-    """A run folder, with its tokenizer.
-
-    Args:
-        tokenizer: The tokenizer.
-    """
-
-    tokenizer: Vocabulary
+    @functools.cached_property
+    def tokenizer(self) -> Tokenizer:
+        """The tokenizer, which must be the one that the run began with."""
+        if self.own_tokenizer is not None:
+            return self.own_tokenizer
+        tokenizer = Tokenizer.load(self.path)
+        if tokenizer.digest != self.tokenizer_digest:
+            raise InputError(
+                f"{', '.join(tokenizer.files())} in {self.path} must be the "
+                "tokenizer that the run was created with. Received: a "
+                "different one. Restore it."
+            )
+        return tokenizer
 
     @classmethod
     def open(
@@ -191,7 +193,7 @@ class Run(RunFolder):
 
         Args:
             path: The folder.
-            target_language: As in `LookupVocabulary.translating_to`. Default:
+            target_language: As in `Tokenizer.translating_to`. Default:
                 that of the run.
             tag: As in `Tokenizer.with_tag`.
 
@@ -199,23 +201,82 @@ class Run(RunFolder):
             InputError: If it is not a run, or its vocabulary does not have
                 the language or the tag.
         """
-        values = dict(vars(cls.read(path)))
-        digest = values["tokenizer_digest"]
-        tokenizer = open_vocabulary(path)
-        if tokenizer.digest != digest:
-            raise InputError(
-                f"{', '.join(tokenizer.files())} in {path} must be the "
-                "tokenizer that the run was created with. Received: a "
-                "different one. Restore it."
-            )
+        run = cls.read(path)
+        recipe, tokenizer = run.recipe, run.tokenizer
         if target_language is not None:
             tokenizer = tokenizer.translating_to(target_language)
-            target = {"target": target_language.strip("<>")}
-            values["recipe"] = {**values["recipe"], **target}
+            recipe = {**recipe, "target": target_language.strip("<>")}
         if tag is not None:
             tokenizer = tokenizer.with_tag(tag)
-        values["tokenizer_digest"] = tokenizer.digest
-        return cls(**values, tokenizer=tokenizer)
+        return dataclasses.replace(
+            run,
+            recipe=recipe,
+            own_tokenizer=tokenizer,
+            tokenizer_digest=tokenizer.digest,
+        )
+
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike,
+        config: TransformerConfig,
+        recipe: dict[str, Any],
+        tokenizer: Tokenizer,
+        statistics: dict[str, Any] | None = None,
+        model: "keras.Model | None" = None,
+        step: int = 0,
+        task: Task | None = None,
+        search: BeamSearch | None = None,
+    ) -> "Run":
+        """Creates the folder of a new run.
+
+        If a model is given, its weights are written as the checkpoint of
+        `step`. The other arguments are those of `Run`; the task is translation
+        by default.
+
+        Raises:
+            InputError: If the folder exists and is not empty.
+        """
+        with files.atomic_folder(path) as folder:
+            run = cls(
+                path=folder,
+                config=config,
+                recipe=recipe,
+                own_tokenizer=tokenizer,
+                tokenizer_digest=tokenizer.digest,
+                statistics=statistics or {},
+                task=task or TranslationTask(),
+                search=search,
+            )
+            run.write()
+            if model is not None:
+                run.save_checkpoint(model, step, max_to_keep=1)
+        return dataclasses.replace(run, path=Path(path))
+
+    def write(self) -> None:
+        """Writes the description of a new run into its folder."""
+        (self.path / "checkpoints").mkdir()
+        self.tokenizer.save_files(self.path)
+        self._write_config()
+
+    def _write_config(self) -> None:
+        values = {
+            "task": self.task.name,
+            "model": self.config.to_dict(),
+            "recipe": self.recipe,
+            "statistics": self.statistics,
+            "tokenizer": self.tokenizer.digest,
+        }
+        if self.search is not None:
+            values["search"] = dataclasses.asdict(self.search)
+        files.write_json(self.path / "config.json", values)
+
+    def with_recipe(self, recipe: dict[str, Any]) -> "Run":
+        """Returns the run with a recipe, which is recorded in the folder."""
+        run = dataclasses.replace(self, recipe=recipe)
+        if run != self:
+            run._write_config()
+        return run
 
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None
@@ -235,36 +296,42 @@ class Run(RunFolder):
         from keras_transformer.model import Transformer
 
         model = Transformer(self.config, dtype=dtype)
-        self.load_weights(model, checkpoint)
+        load_weights(model, checkpoint)
         return model
 
-    def load_weights(self, model: "Transformer", checkpoint: Path) -> None:
-        """Loads the weights of a checkpoint into a model.
+    def save_checkpoint(
+        self, model: "keras.Model", step: int, max_to_keep: int
+    ) -> Path:
+        """Writes the weights, and deletes all but the newest checkpoints.
 
-        Raises:
-            InputError: If it cannot be read, does not fit the model, or has
-                weights that are not finite.
+        One of a later step, which training wrote before it resumed from an
+        earlier state, is deleted too.
         """
+        path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
+        save_weights(model, path, step)
+        checkpoints = self.checkpoints()
+        kept = [x for x in checkpoints if step_of(x) <= step][-max_to_keep:]
+        for checkpoint in checkpoints:
+            if checkpoint not in kept:
+                checkpoint.unlink()
+        return path
+
+    def save_best(self, model: "keras.Model", step: int, score: float) -> None:
+        """Writes the weights if their validation score is the best so far."""
         import h5py
 
-        from keras_transformer.weights import not_finite
-
-        try:
-            with h5py.File(checkpoint) as file:
-                check_checksum(file)
-            model.load_weights(checkpoint)
-            invalid = not_finite(model.weights)
-            if invalid:
-                raise ValueError(f"NaN or infinity in {invalid[0]}")
-        except PermissionError:
-            raise  # which is no damage
-        # A damaged file may raise anything.
-        except Exception as error:
-            raise InputError(
-                f"{checkpoint} must contain the weights of the model in "
-                f"config.json. Received: {error!s:.200}. It may be damaged: "
-                "delete it to use the one before."
-            ) from error
+        if self.best_path.exists():
+            try:
+                with h5py.File(self.best_path) as file:
+                    if score <= file.attrs["score"]:
+                        return
+            except OSError as error:
+                # It must not end every training that is resumed here.
+                logger.warning(
+                    f"{self.best_path} is damaged ({error}). It is "
+                    f"replaced by the weights of step {step:,}."
+                )
+        save_weights(model, self.best_path, step, score=score)
 
 
 def read_results(file: Path) -> list[dict[str, Any]]:
@@ -279,7 +346,7 @@ def read_results(file: Path) -> list[dict[str, Any]]:
     return rows
 
 
-def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
+def check_same_tokenizer(runs: Sequence[Run]) -> None:
     """Raises InputError unless the models of runs can translate together."""
     if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
         raise InputError(
@@ -287,14 +354,3 @@ def check_same_tokenizer(runs: Sequence[RunFolder]) -> None:
             "tokenizer. Received: "
             f"{', '.join(str(run.path) for run in runs) or 'no run'}"
         )
-
-
-def step_of(checkpoint: Path) -> int:
-    """Returns the number of updates after which a checkpoint was written."""
-    numbered = re.match(r"step-(\d+)", checkpoint.name)
-    if numbered:
-        return int(numbered[1])
-    import h5py
-
-    with h5py.File(checkpoint) as file:
-        return int(file.attrs["step"])

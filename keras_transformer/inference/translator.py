@@ -1,63 +1,48 @@
-"""`Translator`: translates texts with Keras models.
+"""`Translator`: how a text is translated, with any engine.
 
-Letters: n = translations returned, S = source length, T = target length,
-H = attention heads.
+Texts become ids in Python, ids of similar length become a batch, an engine
+searches for translations, and their ids become texts.
+
+Letters: n = translations returned per text, S = source length, T = target
+length.
 """
 
-import os
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import tensorflow as tf
 
-from keras_transformer.decoding import sequence_scores
+from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference import records
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.records import EncodedTexts, Score, Translation
-from keras_transformer.inference.run_folder import Run, check_same_tokenizer
-from keras_transformer.inference.text_pipeline import TextPipeline
-from keras_transformer.model import Transformer
+from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.inference.records import (
+    Score,
+    Translation,
+    TranslationAttention,
+)
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import check_backend, decoding_workers
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Vocabulary, read_texts
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
 
-_IDS = tf.RaggedTensorSpec([None, None], tf.int32)
-
-
-class TranslationAttention(NamedTuple):
-    """The attention of a model while it translates one text.
-
-    There is one float32 array per layer, the first layer first. Row t of a
-    decoder's array belongs to the prediction of the token that follows
-    `target_tokens[t]`.
-    """
-
-    source: str  # the text
-    output: str  # its translation
-    source_tokens: list[str]  # S pieces, the end token last
-    target_tokens: list[str]  # T pieces that the decoder reads, "<s>" first
-    source_words: list[list[int]]  # positions of the pieces of each word
-    target_words: list[list[int]]  # positions of the pieces of each word
-    encoder: list[np.ndarray]  # [H, S, S]
-    decoder: list[np.ndarray]  # [H, T, T]
-    cross: list[np.ndarray]  # [H, T, S]
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
 
 
 class Translator(BaseTranslator):
     """Translates text with a model, its tokenizer and a search.
 
-    On CPU several workers are up to twice as fast as one if each uses one
-    thread: set the environment variable `TF_NUM_INTRAOP_THREADS=1` before
-    TensorFlow is imported.
+    `kt.open_translator` opens one from a folder, from a name or on a server.
+
+    `BaseTranslator` describes what all translators do.
 
     Args:
-        model: The Transformer, or several whose probabilities are averaged
-            (an ensemble). They share the tokenizer.
+        model: The Transformer; several whose probabilities are averaged (an
+            ensemble), which share the tokenizer; or an `Engine`.
         tokenizer: The tokenizer that the model was trained with.
         search: `BeamSearch` or `Sampling`. Default: the task's, the paper's
             `BeamSearch()` of translation.
@@ -70,7 +55,7 @@ class Translator(BaseTranslator):
     Example:
 
     ```python
-    translator = kt.Translator.open("runs/demo")
+    translator = kt.Translator(model, tokenizer)
     translator("I am a student.")  # "Ich bin Student."
     translator(["A dog.", "A cat."])  # ["Ein Hund.", "Eine Katze."]
     ```
@@ -78,166 +63,135 @@ class Translator(BaseTranslator):
 
     def __init__(
         self,
-        model: Transformer | Sequence[Transformer],
-        tokenizer: Vocabulary,
+        model: "Transformer | Sequence[Transformer] | Engine",
+        tokenizer: Tokenizer,
         search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
     ) -> None:
-        check_backend()
-        if not isinstance(tokenizer, Vocabulary):
+        if not isinstance(tokenizer, Tokenizer):
             raise InputError(
                 "A translator needs a tokenizer, such as kt.Tokenizer. "
                 f"Received: tokenizer={tokenizer!r:.100}"
             )
-        if not isinstance(search, Search | None):
-            raise InputError(
-                "A translator needs a search, kt.BeamSearch or kt.Sampling. "
-                f"Received: search={search!r:.100}"
-            )
-        task = task or TranslationTask()
-        search = (search or task.search).with_num_translations(num_translations)
-        models = [model] if isinstance(model, Transformer) else list(model)
-        self.pipeline = TextPipeline(models, tokenizer)
-        self.model = models[0]
-        self.models = models
+        if not isinstance(model, Engine):
+            from keras_transformer.inference.keras_engine import make_engine
+
+            models = model if isinstance(model, list | tuple) else [model]
+            model = make_engine(models, tokenizer)
+        self.engine = model
         self.tokenizer = tokenizer
-        self.search = search
-        self.task = task
+        self.task = task or TranslationTask()
+        search = search or self.task.search
+        self.search = search.with_num_translations(num_translations)
         self.num_translations = num_translations
-        self.max_length = self.pipeline.max_length
-        self.checkpoints: list[tuple[Run, Path]] = []
-        self._compiled: dict[Any, Callable] = {}
-        self._traced_variables: list[Any] = []
-
-    @classmethod
-    def open(
-        cls,
-        run: str | os.PathLike | Run | Sequence[str | os.PathLike | Run],
-        checkpoint: str | int | None = None,
-        search: Search | None = None,
-        num_translations: int = 1,
-        dtype: str | None = None,
-        task: Task | None = None,
-    ) -> "Translator":
-        """Returns the translator of a run folder that training wrote.
-
-        Args:
-            run: The folder or the opened `Run`, or several with the same
-                tokenizer, whose models translate together.
-            checkpoint: A step, `"best"` (by validation score) or `"last"`,
-                the default.
-            search: As in `Translator`. Default: the (first) run's.
-            num_translations: As in `Translator`.
-            dtype: Of weights and computation, as in `Run.load_model`. Softmax,
-                normalization and scores remain float32.
-            task: As in `Translator`. Default: the run's.
-
-        Raises:
-            InputError: If a folder is not a run or lacks the checkpoint, or
-                the tokenizers differ.
-        """
-        folders = [run] if isinstance(run, str | os.PathLike | Run) else run
-        runs = [x if isinstance(x, Run) else Run.open(x) for x in folders]
-        check_same_tokenizer(runs)
-        checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
-        models = [run.load_model(path, dtype) for run, path in checkpoints]
-        task = task or runs[0].task
-        search = search or runs[0].default_search
-        tokenizer = runs[0].tokenizer
-        translator = cls(models, tokenizer, search, num_translations, task)
-        translator.checkpoints = checkpoints
-        return translator
+        self.max_length = model.max_length
+        self.dtype = model.dtype
+        self.batch_tokens = model.batch_tokens
+        self.recommended_workers = model.recommended_workers
+        self.has_attention = model.has_attention
+        self.has_trace = model.has_trace and isinstance(search, BeamSearch)
 
     @property
-    def dtype(self) -> str:
-        """Keras dtype policy of the first model."""
-        return self.model.dtype_policy.name
+    def models(self) -> "list[Transformer]":
+        """The Keras models; an export has none."""
+        if not self.has_attention:
+            super().attention("")
+        return self.engine.models
 
     @property
-    def metadata(self) -> dict[str, Any]:
-        runs = [run for run, _ in self.checkpoints]
-        return {"runs": [{**run.statistics, **run.recipe} for run in runs]}
+    def model(self) -> "Transformer":
+        """The first of the Keras models."""
+        return self.models[0]
 
     @property
-    def description(self) -> str:
-        paths = [str(run.path) for run, _ in self.checkpoints]
-        return ", ".join([f"a model for {self.task.name}", *paths])
+    def target_languages(self) -> Sequence[str]:
+        return self.tokenizer.languages
 
-    @property
-    def capabilities(self) -> frozenset[str]:
-        names = {"attention", "perplexity"}
-        if isinstance(self.search, BeamSearch):
-            names.add("trace")
-        if self.task.targets_are_text:
-            names |= {"prefixes", "score"}
-        return frozenset(names)
+    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
+        self.tokenizer.check_languages(texts, first)
 
-    @property
-    def recommended_workers(self) -> int:
-        return decoding_workers()
+    def _encode_sources(self, texts: Sequence[str]) -> list[Any]:
+        """Returns the ids of each text, without the end token."""
+        return self.task.encode_sources(self.tokenizer, without_blank(texts))
 
-    def _encode_sources(self, texts: list[str]) -> EncodedTexts:
-        self.check_languages(texts)
-        tokenize, encode = self.pipeline.source_ids, self.task.encode_sources
-        return self._encode(texts, tokenize, encode)
+    def _encode_targets(self, texts: Sequence[str]) -> list[Any]:
+        """Returns the ids of each target, without the end token."""
+        return self.task.encode_targets(self.tokenizer, texts)
 
-    def _encode_targets(self, texts: list[str]) -> EncodedTexts:
-        tokenize, encode = self.pipeline.target_ids, self.task.encode_targets
-        return self._encode(texts, tokenize, encode)
-
-    def _encode(
-        self, texts: list[str], tokenize: Callable, encode: Callable
-    ) -> EncodedTexts:
-        """Calls `tokenize` in a graph, or `encode` if outputs are repaired."""
-        if not self.task.repairs:
-            ids = tokenize(tf.constant(texts, tf.string))
-        else:
-            rows = encode(self.tokenizer, without_blank(texts))
-            ids = tf.ragged.constant(rows, tf.int32, ragged_rank=1)
-        return EncodedTexts(texts, ids.row_lengths().numpy().tolist(), ids)
+    def _encode_prefixes(self, prefixes: list[str]) -> list[Any]:
+        """Returns the ids with which translations begin."""
+        if not any(prefixes):
+            return [[] for _ in prefixes]
+        self._check_text_targets("A prefix")
+        self.tokenizer.target.check_known(prefixes)
+        return self._encode_targets(prefixes)
 
     def _translate_batch(
         self,
-        rows: list[int],
         workers: int,
-        sources: EncodedTexts,
-        prefixes: EncodedTexts | None,
+        texts: list[str],
+        sources: list[Ids],
+        prefixes: list[Ids],
     ) -> list[Translation]:
-        ids, starts = tf.gather(sources.ids, rows), _no_ids(len(rows))
-        if prefixes is not None:
-            starts = tf.gather(prefixes.ids, rows)
-        batch, result = self._translate_graph()(ids, starts)
-        columns = [x.numpy() for x in batch[:4]]  # all but `repaired`
-        translations = records.translations_of_columns(columns)
-        if not self.task.repairs:
-            return translations
-        texts = [sources.texts[row] for row in rows]
-        triples = zip(translations, result.ids.numpy(), texts, strict=True)
-        return [self._repaired(*triple) for triple in triples]
-
-    def _repaired(
-        self, translation: Translation, ids: np.ndarray, source: str
-    ) -> Translation:
-        """Returns a translation with the outputs that its ids `[n, T]` are."""
-        outputs = [self.task.decode(self.tokenizer, x, source) for x in ids]
-        texts, repaired = zip(*outputs, strict=True)
-        return translation._replace(texts=list(texts), repaired=repaired[0])
+        longest = self.max_length - 1  # the end token follows
+        longest_prefix = max(longest - 1, 0)  # a token follows, too
+        are_cut = [
+            len(source) > longest or len(prefix) > longest_prefix
+            for source, prefix in zip(sources, prefixes, strict=True)
+        ]
+        sources = [ids[:longest] for ids in sources]
+        prefixes = [ids[:longest_prefix] for ids in prefixes]
+        limits = self.limits(sources, prefixes)
+        result = self._search(workers, sources, prefixes, limits)
+        translations = []
+        for text, source, is_cut, limit, ids, scores, lengths in zip(
+            texts, sources, are_cut, limits, *result, strict=True
+        ):
+            if not source:  # its outputs are empty, and certain
+                ids, scores, lengths = ids[:, :0], 0 * lengths, 0 * lengths
+            outputs = [self.task.decode(self.tokenizer, x, text) for x in ids]
+            best, are_repaired = zip(*outputs, strict=True)
+            is_long = bool(lengths[0] >= limit)
+            scores = scores.astype(float).tolist()
+            translation = list(best), scores, is_cut, is_long, are_repaired[0]
+            translations.append(Translation(*translation))
+        return translations
 
     def _score_batch(
+        self, workers: int, sources: list[Ids], targets: list[Ids]
+    ) -> list[Score | None]:
+        tokenizer, longest = self.tokenizer, self.max_length - 1
+        log_probs = self.engine.for_workers(workers).log_probs(
+            [[*ids[:longest], tokenizer.source_eos_id] for ids in sources],
+            [[*ids[:longest], tokenizer.eos_id] for ids in targets],
+        )
+        scores: list[Score | None] = []
+        for *pair, log_prob in zip(
+            sources, targets, log_probs.tolist(), strict=True
+        ):
+            if max(map(len, pair)) > longest:
+                scores.append(None)
+                continue
+            log_prob = log_prob if any(pair) else 0.0
+            count = len(pair[1]) + 1  # with the end token
+            score = log_prob / float(self.search.penalty(np.float32(count)))
+            perplexity = math.exp(-log_prob / count)
+            scores.append(Score(score, log_prob, perplexity, count))
+        return scores
+
+    def _search(
         self,
-        rows: list[int],
         workers: int,
-        sources: EncodedTexts,
-        targets: EncodedTexts,
-    ) -> list[Score]:
-        source_ids, _, _ = self.pipeline.with_end(tf.gather(sources.ids, rows))
-        targets = tf.gather(targets.ids, rows)
-        label_ids, counts, _ = self.pipeline.labels_with_end(targets)
-        log_probs = self.pipeline.token_log_probs(source_ids, label_ids)
-        scores = sequence_scores(log_probs, counts, self.search)
-        columns = [column.numpy().tolist() for column in (*scores, counts)]
-        return [Score(*row) for row in zip(*columns, strict=True)]
+        sources: list[Ids],
+        prefixes: list[Ids],
+        limits: np.ndarray,
+    ) -> SearchResult:
+        end = self.tokenizer.source_eos_id
+        sources = [[*ids, end] for ids in sources]
+        engine = self.engine.for_workers(workers)
+        count = self.num_translations
+        return engine.search(sources, prefixes, limits, self.search, count)
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
@@ -253,95 +207,67 @@ class Translator(BaseTranslator):
 
         Raises:
             InputError: If there is not exactly one text, it has no tokens or
-                more than the model reads, or there is no such translation.
+                more than the model reads, there is no such translation, or
+                the translator is not of a run.
         """
-        ids, text = self.encode_one_source(text, "Attention is computed")
-        # Compiled, as in `translate`: another program rounds differently.
-        _, result = self._translate_graph()(ids, _no_ids(1))
-        lengths = result.lengths[0].numpy()
+        if not self.has_attention:
+            return super().attention(text)
+        text, source = self.read_one(text)
+        limits = self.limits([source], [[]])
+        result = self._search(1, [source], [[]], limits)
+        lengths = result.lengths[0]
         check_hypothesis(hypothesis, np.count_nonzero(lengths))
-        source, _, _ = self.pipeline.with_end(ids)
-        labels = result.ids[:, hypothesis, : lengths[hypothesis]]
-        target = self.pipeline.decoder_input(labels)
-        scores = self.model.attention_scores(source, target)
-        output, _ = self.task.decode(self.tokenizer, labels[0].numpy(), text)
-        source_ids, target_ids = source[0].numpy(), target[0].numpy()
+        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
+        tokenizer = self.tokenizer
+        source = [*source, tokenizer.source_eos_id]
+        target = [tokenizer.bos_id, *ids[:-1].tolist()]
+        scores = self.engine.attention(source, target)
+        output, _ = self.task.decode(tokenizer, ids, text)
         return TranslationAttention(
             text,
             output,
-            self.tokenizer.source.pieces(source_ids),
-            self.tokenizer.target.pieces(target_ids),
-            self.tokenizer.source.words(source_ids),
-            self.tokenizer.target.words(target_ids),
-            *([layer[0].numpy() for layer in layers] for layers in scores),
+            tokenizer.source.pieces(source),
+            tokenizer.target.pieces(target),
+            tokenizer.source.words(source),
+            tokenizer.target.words(target),
+            *scores,
         )
 
-    def encode_one_source(
-        self, text: Any, purpose: str
-    ) -> tuple[tf.RaggedTensor, str]:
-        """Returns the ids of one text `[1, (S)]`, and the text.
+    def read_one(self, text: Any) -> tuple[str, list[int]]:
+        """Returns one text and its ids, without the end token.
 
-        Args:
-            text: One text, as in `translate`.
-            purpose: The beginning of an error message.
-
-        Raises:
-            InputError: If there is not exactly one text, or it has no tokens
-                or more than the model reads.
+        Raises InputError if there is not exactly one text, or it has no tokens
+        or more than the model reads.
         """
-        texts, is_single = read_texts(text, "text")
-        if not is_single:
+        text = records.read_one_text(text)
+        self.check_languages([text])
+        (ids,) = self._encode_sources([text])
+        limit = self.max_length - 1  # the end token follows
+        if not 1 <= len(ids) <= limit:
             raise InputError(
-                f"{purpose} for one text at a time. Received: "
-                f"{len(texts)} texts"
+                f"This needs a text of 1 to {limit} tokens. Received: a text "
+                f"of {len(ids)} tokens"
             )
-        ids = self._encode_sources(texts).ids
-        count, limit = len(ids[0]), self.max_length - 1
-        if not 1 <= count <= limit:
-            raise InputError(
-                f"{purpose} for a text of 1 to {limit} tokens. Received: a "
-                "text " + (f"of {count} tokens" if count else "without tokens")
-            )
-        return ids, texts[0]
+        return text, ids
 
-    def _translate_graph(self) -> Callable:
-        """Returns the graph of `TextPipeline.translate`."""
-        settings = (self.num_translations, self.search)
-        return self.compiled(
-            ("translate", *settings),
-            lambda source, prefix: self.pipeline.translate(
-                source, *settings, prefix
-            ),
-            [_IDS, _IDS],
+    def limits(
+        self, sources: Sequence[Ids], prefixes: Sequence[Ids]
+    ) -> np.ndarray:
+        """Returns the most tokens of each translation, int32 `[B]`.
+
+        Sources are without their end tokens, which the result includes.
+        """
+        tokenizer, search = self.tokenizer, self.search
+        end = int(tokenizer.source_eos_id != tokenizer.pad_id)
+        limits = search_arrays.longest_outputs(
+            np,
+            np.array([len(ids) + end for ids in sources], np.float32),
+            np.array([len(ids) for ids in prefixes], np.float32),
+            np.float32(search.length_factor),
+            min(search.extra_length, self.max_length),
+            self.max_length,
         )
-
-    def compiled(
-        self, key: Any, function: Callable, signature: Sequence[Any]
-    ) -> Callable:
-        """Returns the graph of a function of the models, which is kept.
-
-        It is made again if the models have other variables than before, as
-        with LoRA, after quantization or with another layer.
-
-        Args:
-            key: A name of the function that no other has.
-            function: A function of tensors.
-            signature: Their `tf.TensorSpec`s.
-        """
-        variables = [x for model in self.models for x in model.variables]
-        if list(map(id, variables)) != list(map(id, self._traced_variables)):
-            self._traced_variables, self._compiled = variables, {}
-        graphs = self._compiled
-        if key not in graphs:
-            # AutoGraph, which nothing here needs, takes longer than tracing.
-            graphs[key] = tf.function(function, signature, autograph=False)
-        return graphs[key]
-
-
-def _no_ids(count: int) -> tf.RaggedTensor:
-    """Returns the ids of texts without tokens, `[count, (0)]`."""
-    ids, splits = tf.zeros([0], tf.int32), tf.zeros([count + 1], tf.int64)
-    return tf.RaggedTensor.from_row_splits(ids, splits, validate=False)
+        return limits.astype(np.int32)
 
 
 def check_hypothesis(hypothesis: int, count: int) -> None:

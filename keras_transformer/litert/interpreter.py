@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from keras_transformer.decoding.numpy_search import Predictions
+from keras_transformer.decoding.search_arrays import padded
 from keras_transformer.support import startup
 
 with startup.explain_missing_packages():
@@ -29,14 +31,6 @@ class EncodedSources(NamedTuple):
 
     mask: np.ndarray  # [B, 1, 1, S] float32, 0 or `_MASKED`
     values: dict[str, np.ndarray]  # keys and values of each layer
-
-
-class Predictions(NamedTuple):
-    """The most likely next tokens of each hypothesis, best first."""
-
-    log_probs: np.ndarray  # [B, K, C] natural logarithms
-    tokens: np.ndarray  # [B, K, C] int32
-    forced: np.ndarray  # [B, K, 1] log P of the forced token
 
 
 class LiteModel:
@@ -68,11 +62,8 @@ class LiteModel:
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""
-        lengths = np.array([len(source) for source in sources])
-        batch, longest = len(lengths), max(lengths)
-        is_token = np.arange(longest) < lengths[:, None]
-        ids = np.full((batch, longest), self._pad_id, np.int32)
-        ids[is_token] = np.concatenate(sources)
+        ids = padded(sources, self._pad_id)
+        batch, longest = ids.shape
         is_token = ids != self._pad_id
         hidden = np.where(is_token, 0, _MASKED).astype(np.float32)
         memory_mask = mask = hidden[:, None, None]
@@ -133,11 +124,7 @@ class LiteDecoding:
         parents: np.ndarray,
         forced_ids: np.ndarray | None = None,
     ) -> Predictions:
-        """Decodes one more token of each hypothesis after `ids`, `[B, K]`.
-
-        `parents`, `[B, K]`, says which hypothesis of the previous step each one
-        continues. log P of `forced_ids`, `[B, K]`, is returned too.
-        """
+        """Decodes one more token, as `numpy_search.beam_search` asks."""
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
         if at == room:

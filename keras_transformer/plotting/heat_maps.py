@@ -11,7 +11,7 @@ from keras_transformer.support.errors import InputError
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-    from keras_transformer.inference.translator import TranslationAttention
+    from keras_transformer.inference.records import TranslationAttention
 
 # Sizes are in inches.
 _CELL = 0.16  # a line of text

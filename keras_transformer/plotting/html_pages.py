@@ -17,7 +17,7 @@ import numpy as np
 from keras_transformer.plotting.figure_style import COLORS
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.translator import TranslationAttention
+    from keras_transformer.inference.records import TranslationAttention
 
 # In a script element, "</" ends it and "<!--" changes how it is read.
 _ESCAPED = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}

@@ -141,64 +141,60 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     Example:
 
     ```python
-    translator = kt.Translator.open("runs/demo")
+    translator = kt.open_translator("runs/demo")
     kt.trace(translator, "I am a student.").save("trace.html")
     ```
     """
     check_values(POSITIVE_INTEGER, num_tokens=num_tokens)
-    translator.check_can("trace")
-    ids, text = translator.encode_one_source(text, "A search is traced")
-    ids, _, _ = translator.pipeline.with_end(ids)
-    pieces = translator.tokenizer.source.pieces(ids[0].numpy())
-    greedy = dataclasses.replace(translator.search, beam_size=1)
-    searches = (greedy, 1), (translator.search, translator.num_translations)
-    traces = (_record(translator, ids, text, *x, num_tokens) for x in searches)
-    return Trace(text, pieces, *traces)
-
-
-def _record(
-    translator: Translator,
-    ids: tf.Tensor,
-    text: str,
-    search: BeamSearch,
-    num_translations: int,
-    num_tokens: int,
-) -> SearchTrace:
-    """Runs a search for ids `[1, S]` step by step."""
+    translator.check_trace()
+    text, ids = translator.read_one(text)
+    limit = int(translator.limits([ids], [[]])[0])
+    ids = [*ids, translator.tokenizer.source_eos_id]
     num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
-    searcher, state = translator.pipeline.beam_search_steps(
-        ids, num_translations, search
+    recorder = _Recorder(translator, text, ids, limit, num_tokens)
+    greedy = dataclasses.replace(translator.search, beam_size=1)
+    return Trace(
+        text,
+        translator.tokenizer.source.pieces(ids),
+        recorder.run(greedy, 1),
+        recorder.run(translator.search, translator.num_translations),
     )
-    max_length = int(state.constraints.max_lengths[0])
-    recorder = _StepRecorder(translator, searcher, text)
-    steps = []
-    while searcher.can_win(state)[0]:
-        log_probs, before = searcher.predict(state)
-        candidates = searcher.candidates(before, log_probs)
-        state = searcher.advance(before, candidates)
-        arrays = tf.nest.map_structure(
-            np.asarray,
-            (
-                before._replace(cache=()),
-                candidates,
-                *tf.math.top_k(log_probs, num_tokens),
-                state._replace(cache=()),
-            ),
-        )
-        steps.append(recorder.record(*arrays))
-    return SearchTrace(search, max_length, steps)
 
 
 @dataclasses.dataclass(frozen=True)
-class _StepRecorder:
-    """Describes the steps of a search by arrays of its states."""
+class _Recorder:
+    """Runs a search for the ids of a source, and describes its steps."""
 
     translator: Translator
-    searcher: BeamSearcher
     text: str  # the source
+    ids: list[int]  # with their end token
+    limit: int  # tokens of a hypothesis
+    num_tokens: int
 
-    def record(
+    def run(self, search: BeamSearch, count: int) -> SearchTrace:
+        searcher, state = self.translator.engine.beam_search_steps(
+            self.ids, self.limit, search, count
+        )
+        steps = []
+        while searcher.can_win(state)[0]:
+            log_probs, before = searcher.predict(state)
+            candidates = searcher.candidates(before, log_probs)
+            state = searcher.advance(before, candidates)
+            arrays = tf.nest.map_structure(
+                np.asarray,
+                (
+                    before._replace(cache=()),
+                    candidates,
+                    *tf.math.top_k(log_probs, self.num_tokens),
+                    state._replace(cache=()),
+                ),
+            )
+            steps.append(self._step(searcher, *arrays))
+        return SearchTrace(search, self.limit, steps)
+
+    def _step(
         self,
+        searcher: BeamSearcher,
         before: BeamState,
         candidates: Candidates,
         log_probs: np.ndarray,
@@ -208,14 +204,14 @@ class _StepRecorder:
         """Returns a step; `log_probs` and `tokens` are `[1, K, count]`."""
         hypotheses = [
             LiveHypothesis(
-                self._pieces([self.searcher.bos_id, *before.live_ids[0, slot]]),
+                self._pieces([searcher.bos_id, *before.live_ids[0, slot]]),
                 float(before.live_log_probs[0, slot]),
                 list(map(self._token, tokens[0, slot], log_probs[0, slot])),
             )
             for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
         ]
         length = int(after.index)
-        penalty = self._penalty(length)
+        penalty = _penalty(searcher, length)
         is_live = np.isfinite(after.live_log_probs)
         last_ids, parents = after.last_ids[is_live], after.parents[is_live]
         live = set(zip(last_ids, parents, strict=True))
@@ -223,25 +219,27 @@ class _StepRecorder:
         for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
             token_id, parent, log_prob = (x[0, rank] for x in candidates)
             fate = "live" if (token_id, parent) in live else "pruned"
-            is_best = rank < self.searcher.settings.beam_size
-            if is_best and token_id == self.searcher.eos_id:
+            is_best = rank < searcher.settings.beam_size
+            if is_best and token_id == searcher.eos_id:
                 fate = "finished"
             before_token = before.live_log_probs[0, parent]
             token = self._token(token_id, log_prob - before_token)
             scores = float(log_prob), float(log_prob) / penalty
             continuation = Continuation(int(parent), token, *scores, fate)
             continuations.append(continuation)
-        finished = self._finished(after)
+        finished = self._finished(searcher, after)
         return TraceStep(length, penalty, hypotheses, continuations, finished)
 
-    def _finished(self, state: BeamState) -> list[FinishedHypothesis]:
+    def _finished(
+        self, searcher: BeamSearcher, state: BeamState
+    ) -> list[FinishedHypothesis]:
         finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
             ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
             pieces, translator = self._pieces(ids), self.translator
             args = translator.tokenizer, ids, self.text
             text, _ = translator.task.decode(*args)
-            penalty = self._penalty(len(ids))
+            penalty = _penalty(searcher, len(ids))
             score = float(state.finished_scores[0, slot])
             scores = score * penalty, penalty, score
             finished.append(FinishedHypothesis(pieces, text, *scores))
@@ -253,5 +251,6 @@ class _StepRecorder:
     def _token(self, token_id: int, log_prob: float) -> Token:
         return Token(self._pieces([token_id])[0], float(np.exp(log_prob)))
 
-    def _penalty(self, length: int) -> float:
-        return float(self.searcher.settings.penalty(np.float32(length)))
+
+def _penalty(searcher: BeamSearcher, length: int) -> float:
+    return float(searcher.settings.penalty(np.float32(length)))

@@ -9,6 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
+from keras_transformer.inference.model_folder import first_run
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tags import TAG
@@ -61,15 +62,16 @@ class TextBody(pydantic.BaseModel, extra="forbid"):
 def show_page(request: Request) -> str:
     """Returns the page."""
     name, translator = request.app.state.name, request.app.state.translator
+    example = first_run(translator.metadata).get("example") or ""
     data = {
         "name": name,
         "output": translator.task.output,
         "languages": translator.languages,
         "target_languages": list(translator.target_languages),
-        "example": re.sub(rf"^({TAG}\s+)+", "", translator.example or ""),
+        "example": re.sub(rf"^({TAG}\s+)+", "", example),
         "max_characters": request.app.state.max_characters,
-        "has_trace": translator.can("trace"),
-        "has_attention": translator.can("attention"),
+        "has_trace": translator.has_trace,
+        "has_attention": translator.has_attention,
         "has_documents": translator.task.targets_are_text,
     }
     return render_page(__package__, "serve.html", f"Try {name}", data)
@@ -80,7 +82,7 @@ def show_trace(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
     translator = request.app.state.translator
     _check_length(text, request)
-    translator.check_can("trace")
+    translator.check_trace()
     # It imports TensorFlow, which exports for LiteRT do not need.
     from keras_transformer.plotting.tracing import trace
 
@@ -92,7 +94,6 @@ def show_attention(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of the attention during a translation."""
     translator = request.app.state.translator
     _check_length(text, request)
-    translator.check_can("attention")
     return attention_page(translator.attention(text, hypothesis))
 
 

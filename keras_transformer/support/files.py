@@ -79,7 +79,7 @@ def sync(path: str | os.PathLike) -> None:
 
     Otherwise a power cut may leave an empty file under the new name.
     """
-    with open(path, "rb") as file:
+    with open(path, "rb+") as file:  # Windows syncs what may be written
         os.fsync(file.fileno())
 
 

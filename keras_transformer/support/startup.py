@@ -10,18 +10,23 @@ from keras_transformer.support.errors import InputError
 
 # The modules of optional packages, and the extra that installs each.
 _OF_TENSORFLOW = (
-    "cyclopts filelock sacrebleu sacremoses safetensors sentencepiece "
-    "tensorflow tensorflow_text tqdm yaml"
+    "cyclopts filelock sacrebleu sacremoses safetensors tensorflow tqdm yaml"
 )
 _EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
     "ai_edge_litert": "litert",
     "apache_beam": "beam",
     "ctranslate2": "ctranslate2",
     "fastapi": "web",
+    "google": "text",
+    "google.protobuf": "text",
+    "grpc": "serving",
     "huggingface_hub": "convert",
     "matplotlib": "plot",
+    "sentencepiece": "text",
+    "platformdirs": "convert",
     "tensorflow_datasets": "tfds",
     "tensorflow_serving": "serving",
+    "tensorflow_text": "savedmodel",
     "uvicorn": "web",
 }
 
@@ -74,22 +79,17 @@ def import_tensorflow_quietly() -> None:
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    check_backend()
-    with explain_missing_packages(InputError), quiet_tensorflow_import():
-        import tensorflow  # noqa: F401
-
-
-def check_backend() -> None:
-    """Raises InputError unless Keras runs, or will run, on TensorFlow."""
-    backend = os.environ.get("KERAS_BACKEND", "tensorflow")
+    backend = os.environ["KERAS_BACKEND"]
     if "keras" in sys.modules:
         backend = sys.modules["keras"].config.backend()
     if backend != "tensorflow":
         raise InputError(
-            "Training, search and export need Keras on TensorFlow. Received: "
+            "Runs, training and export need Keras on TensorFlow. Received: "
             f"the backend {backend}. Set KERAS_BACKEND=tensorflow before Keras "
             "is imported."
         )
+    with explain_missing_packages(InputError), quiet_tensorflow_import():
+        import tensorflow  # noqa: F401
 
 
 def available_cores() -> int:
@@ -128,6 +128,8 @@ def explain_missing_packages(
                 " Layers, model, losses and metrics also run on JAX and "
                 "PyTorch: set KERAS_BACKEND."
             )
+        elif extra == "savedmodel":
+            message += " It exists for Linux and macOS."
         explained = error_type(message)
         explained.name = error.name  # so that it can be explained again
         raise explained from None

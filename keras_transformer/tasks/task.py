@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text import Tokenizer
 
 Pairs = Iterable[tuple[str, str]]  # of source and target
 
@@ -46,7 +46,7 @@ class Task(abc.ABC):
             InputError: As `Tokenizer.train`.
         """
 
-    def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
+    def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the pairs."""
         del vocabulary, pairs  # any text has ids
 
@@ -55,19 +55,19 @@ class Task(abc.ABC):
         return self
 
     def encode_sources(
-        self, vocabulary: Vocabulary, sources: Sequence[str]
+        self, vocabulary: Tokenizer, sources: Sequence[str]
     ) -> list[list[int]]:
         """Returns the ids that the model reads."""
         return vocabulary.encode_sources(sources)
 
     def encode_targets(
-        self, vocabulary: Vocabulary, targets: Sequence[str]
+        self, vocabulary: Tokenizer, targets: Sequence[str]
     ) -> list[list[int]]:
         """Returns the ids that the model is trained to write."""
         return vocabulary.encode_targets(targets)
 
     def decode(
-        self, vocabulary: Vocabulary, ids: Sequence[int], source: str
+        self, vocabulary: Tokenizer, ids: Sequence[int], source: str
     ) -> tuple[str, bool]:
         """Returns the output that ids spell, and whether it was repaired.
 
@@ -79,14 +79,13 @@ class Task(abc.ABC):
     def columns(self, translation: Any) -> dict[str, Any]:
         """Returns the fields of a `Translation` as signatures name them.
 
-        Those of one text are lists; where the search found fewer outputs than
-        were asked for, the empty ones are left out.
+        Where the search found fewer outputs than were asked for, the empty
+        ones are left out.
         """
         values = translation._asdict()
-        if isinstance(translation.scores, list):  # others are of a batch
-            count = sum(score > -math.inf for score in translation.scores)
-            values["texts"] = translation.texts[:count]
-            values["scores"] = translation.scores[:count]
+        count = sum(score > -math.inf for score in translation.scores)
+        values["texts"] = translation.texts[:count]
+        values["scores"] = translation.scores[:count]
         if not self.repairs:
             del values["repaired"]
         return {self.output: values.pop("texts"), **values}

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.tasks.task import Pairs, Task
-from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import normalize_source
 
 
@@ -34,7 +34,7 @@ class TranslationTask(Task):
         texts = itertools.chain.from_iterable(sides)
         return Tokenizer.train(texts, vocab_size, tags=tags)
 
-    def check_tokenizer(self, vocabulary: Vocabulary, pairs: Pairs) -> None:
+    def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         vocabulary.check_languages(source for source, _ in pairs)
 
     def check_metrics(

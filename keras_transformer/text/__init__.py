@@ -2,44 +2,27 @@
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.text.sentence_splitting import (
     join_sentences,
     split_sentences,
 )
 from keras_transformer.text.text_arguments import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.text.vocabulary import Vocabulary
 
 __all__ = [
     "Tokenizer",
-    "Vocabulary",
     "join_sentences",
     "open_tokenizer",
-    "open_vocabulary",
     "read_texts",
     "split_sentences",
 ]
 
 
-def open_vocabulary(folder: str | os.PathLike) -> Vocabulary:
-    """Reads the vocabulary that `Vocabulary.save_files` wrote.
-
-    Raises:
-        InputError: If there is none, or it is damaged.
-    """
-    folder = Path(folder)
-    if (folder / "vocab.json").exists():
-        return LookupVocabulary.open(folder)
-    return Tokenizer.open(folder)
-
-
 def open_tokenizer(
     paths: Sequence[str | os.PathLike], vocab_size: int | None = None
-) -> Vocabulary:
+) -> Tokenizer:
     """Opens a tokenizer that a user names.
 
     Args:
@@ -50,27 +33,22 @@ def open_tokenizer(
     Raises:
         InputError: If a path is none of these, or the size is another.
     """
-    opened = [
-        open_vocabulary(path) if os.path.isdir(path) else Tokenizer.load(path)
-        for path in paths
-    ]
+    opened = [Tokenizer.load(path) for path in paths]
     names = " ".join(map(str, paths))
-    are_models = all(
-        isinstance(side, Tokenizer) and side.source is side for side in opened
-    )
+    are_models = all(side.source is side for side in opened)
     if len(opened) != 1 and not (len(opened) == 2 and are_models):
         raise InputError(
             "A tokenizer must be one vocabulary, or a SentencePiece model of "
             f"sources and one of targets. Received: {names}"
         )
-    vocabulary = opened[0]
+    tokenizer = opened[0]
     if len(opened) == 2:
         source, target = opened
-        vocabulary = Tokenizer(target.model, source=source)
-    if vocab_size not in (None, vocabulary.vocab_size):
+        tokenizer = Tokenizer(target.model, source=source)
+    if vocab_size not in (None, tokenizer.vocab_size):
         raise InputError(
             "A vocabulary size is for a new tokenizer, and this one has "
-            f"{vocabulary.vocab_size}. Leave out one of them. Received: "
+            f"{tokenizer.vocab_size}. Leave out one of them. Received: "
             f"vocab_size={vocab_size}, tokenizer={names}"
         )
-    return vocabulary
+    return tokenizer

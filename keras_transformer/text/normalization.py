@@ -8,6 +8,8 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
+from keras_transformer.text.sentencepiece_model import parse_model
+
 # Classes of characters, alike in Python and in TensorFlow's RE2. In sources,
 # each of the first is a space, and each of the second is nothing.
 SPACES = "[\t-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
@@ -17,19 +19,6 @@ INVISIBLE = (
 # The end of a model whose sources are normalized: field 200 of SentencePiece's
 # ModelProto, which is free for others and ignored.
 SOURCE_MARK = b"\xc2\x0c\x12normalized sources"
-
-# The two fields of sentencepiece_model.proto that lead to the path of the
-# rules. That module itself would need a newer protobuf than some TensorFlow
-# versions allow; protobuf keeps fields that it does not know.
-_FIELDS = """
-name: "sentencepiece.proto" syntax: "proto2"
-message_type { name: "NormalizerSpec" field {
-  name: "normalization_rule_tsv" number: 6
-  type: TYPE_STRING label: LABEL_OPTIONAL } }
-message_type { name: "ModelProto" field {
-  name: "normalizer_spec" number: 3
-  type: TYPE_MESSAGE type_name: "NormalizerSpec" label: LABEL_OPTIONAL } }
-"""
 
 
 def normalize_source(text: str) -> str:
@@ -87,9 +76,6 @@ def normalization_rules() -> str:
 
 def without_rules_path(model: bytes) -> bytes:
     """Removes the path of the temporary rules file from a model."""
-    from google.protobuf import descriptor_pb2, message_factory, text_format
-
-    file = text_format.Parse(_FIELDS, descriptor_pb2.FileDescriptorProto())
-    proto = message_factory.GetMessages([file])["ModelProto"].FromString(model)
+    proto = parse_model(model)
     proto.normalizer_spec.ClearField("normalization_rule_tsv")
     return proto.SerializeToString(deterministic=True)

@@ -10,8 +10,8 @@ from keras_transformer.text.normalization import without_blank
 # letter or digit: a model may have learned a piece such as ▁<->.
 _NAME = "[!-;=?-~]*[0-9A-Za-z][!-;=?-~]*"
 TAG = f"(<{_NAME}>|>>{_NAME}<<)"
-# A language token at the start of a text. Of TensorFlow's \s, \v is no part.
-LANGUAGE = r"^[\s\v]*(>>[^<>\s\v]+<<)"
+# A language token at the start of a text.
+LANGUAGE = r"^\s*(>>[^<>\s]+<<)"
 
 
 def check_tags(tags: Iterable[str]) -> None:
@@ -35,7 +35,7 @@ def check_languages(
     sources: Iterable[str] | None,
     first: int,
 ) -> None:
-    """Does what `Vocabulary.check_languages` does, for the languages it has.
+    """Does what `Tokenizer.check_languages` does, for the languages it has.
 
     A source needs one of them if `is_needed`.
     """

@@ -1,13 +1,13 @@
 """SentencePiece models: one for source and target, or one for each."""
 
 import functools
-import itertools
+import hashlib
 import json
 import os
 import re
+import string
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import (
@@ -16,35 +16,40 @@ from keras_transformer.support.files import (
     read_json,
 )
 from keras_transformer.text import normalization
-from keras_transformer.text.tags import TAG, language_token
+from keras_transformer.text.pieces import Pieces
+from keras_transformer.text.sentencepiece_model import load_processor
+from keras_transformer.text.tags import (
+    TAG,
+    check_languages,
+    language_token,
+)
 from keras_transformer.text.tokenizer_training import train_model
-from keras_transformer.text.vocabulary import Vocabulary, load_processor
 
 # The end of a model that gets an id for padding: a further piece of the type
 # CONTROL. A message's fields may be repeated after it.
 _PADDING = b"\n\t\n\x05<pad>\x18\x03"
+# The control piece behind the last id. Pieces behind it become unknown.
+END_OF_IDS = "<end of ids>"
 
 
-class Tokenizer(Vocabulary):
+class Tokenizer(Pieces):
     """Converts text to token ids and back: SentencePiece byte-pair encoding.
 
-    Source and target share one vocabulary, so that the embeddings can be
-    tied. `train` gives the ids 0 to 3 to padding, unknown, start and end.
-    Characters that are not in the vocabulary are encoded as UTF-8 bytes, so
-    that no text becomes unknown.
+    A model reads ids of `source` and writes ids of `target`. Both are the
+    tokenizer itself, unless the languages have vocabularies of their own.
+    `train` makes one vocabulary for both, so that the embeddings can be tied,
+    and gives the ids 0 to 3 to padding, unknown, start and end. Characters
+    that are not in the vocabulary are encoded as UTF-8 bytes, so that no text
+    becomes unknown.
 
     Text is normalized to Unicode NFC, but several combining marks keep their
     order unless Unicode has one character for the letter with all of them.
     Control characters (including tabs and line ends) become spaces, and spaces
-    are trimmed and collapsed. Nothing else is changed: SentencePiece's
-    default, `nmt_nfkc`, also rewrites "…" as "...", "½" as "1⁄2" and
-    full-width punctuation as ASCII, and a model that is trained on such
-    targets never matches references that have them.
-    In sources, other spaces of Unicode are spaces too, and characters that
-    nobody sees, such as soft hyphens, are left out: see `normalizes_sources`.
-    Targets keep them.
-    SentencePiece represents a space by U+2581 ("▁"), so this one character is
-    decoded as a space.
+    are trimmed and collapsed. Nothing else is changed, unlike with
+    SentencePiece's default, which rewrites "…" as "...". In sources, other
+    spaces of Unicode are spaces too, and characters that nobody sees, such as
+    soft hyphens, are left out: see `normalizes_sources`. SentencePiece
+    represents a space by "▁" (U+2581), which is decoded as a space.
 
     A tag, such as `<bt>` or the language `>>fra<<`, is one piece. The text
     after it has the ids that it has alone.
@@ -54,8 +59,24 @@ class Tokenizer(Vocabulary):
             end. One without an id for padding gets the next one.
         language_token: What a source that does not begin with a tag begins
             with: a tag, or several that spaces separate.
-        source: The tokenizer of sources, with the same special tokens.
-            Default: this one.
+        source: The tokenizer of sources, with the same ids for padding, start
+            and end; its end may be its padding, which ends a source with
+            nothing. Default: this one.
+
+    Attributes:
+        vocab_size: Number of ids.
+        pad_id: Id of padding.
+        unk_id: Id of unknown text.
+        bos_id: Id of the start token, the decoder's first input. It may be
+            `pad_id` or `eos_id`.
+        eos_id: Id of the end token.
+        source_eos_id: Id of what ends a source: `eos_id`, or `pad_id` if
+            sources have no end token.
+        needs_no_tag: Matches sources that get no `language_token`, such as
+            blank ones; None without a `language_token`.
+        normalizes_sources: Whether spaces in sources become plain ones,
+            invisible characters are left out, and targets of nothing else are
+            empty: in tokenizers that were trained here.
 
     Raises:
         InputError: If `model` is not such a model, a tag is missing, or the
@@ -65,8 +86,8 @@ class Tokenizer(Vocabulary):
 
     ```python
     tokenizer = Tokenizer.train(lines, vocab_size=8000)
-    ids = tokenizer.tokenize(tf.constant(["Good morning."]))
-    tokenizer.detokenize(ids)  # [b"Good morning."]
+    ids = tokenizer.encode(["Good morning."])[0]
+    tokenizer.decode(ids)  # "Good morning."
     ```
     """
 
@@ -91,31 +112,35 @@ class Tokenizer(Vocabulary):
                 "--pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
             )
         self.model = model
-        self.vocab_size = processor.GetPieceSize()
-        self._special = list(special.values())
-        self.pad_id, self.unk_id, self.bos_id, self.eos_id = self._special
-        self.source_eos_id = self.eos_id
+        self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
+        size, end = processor.GetPieceSize(), processor.PieceToId(END_OF_IDS)
+        self.vocab_size = size if end == self.unk_id else end
         self._processor = processor
-        self._source = source or self
-        read = self._source.model
+        self.target, self.source = self, source or self
+        self.source_eos_id = self.source.eos_id
+        read = self.source.model
         self.normalizes_sources = read.endswith(normalization.SOURCE_MARK)
-        special, expected = (
-            {side._piece(i): i for i in side._special}
-            for side in (self._source, self)
+        received, expected = (
+            {
+                side.pieces([i])[0]: i
+                for i in (side.pad_id, side.bos_id, side.eos_id)
+            }
+            for side in (self.source, self)
         )
-        if special != expected:
+        if not received.items() <= expected.items():
             raise InputError(
                 "Two tokenizers must have the same special tokens, with the "
-                f"same ids. Received: {special} of sources, {expected} of "
+                f"same ids. Received: {received} of sources, {expected} of "
                 "targets. Train both with --pad_id=0 --unk_id=1 --bos_id=2 "
                 "--eos_id=3."
             )
+        self.language_token = language_token or None
+        self.needs_no_tag: str | None = None
         if language_token:
             self.check_tags(language_token.split())
-            self.language_token = language_token
-            tags = "|".join(map(re.escape, self.tags))
+            alternatives = "|".join(map(re.escape, self.tags))
             # A blank source stays blank.
-            self.needs_no_tag = rf"[\t-\r ]*({tags}|$)"
+            self.needs_no_tag = rf"[\t-\r ]*({alternatives}|$)"
 
     @classmethod
     def train(
@@ -153,32 +178,33 @@ class Tokenizer(Vocabulary):
         return cls(train_model(texts, *sizes, symbols, tags))
 
     @classmethod
-    def open(cls, folder: Path) -> "Tokenizer":
-        """Reads the files that `files` has, of a folder."""
-        source, name = None, "tokenizer.model"
-        if (folder / "source.spm").exists():
-            source, name = cls.load(folder / "source.spm"), "target.spm"
-        tokenizer = cls.load(folder / name)
-        file = folder / "special_tokens_map.json"
-        special = {}
+    def load(cls, path: str | os.PathLike) -> "Tokenizer":
+        """Reads a SentencePiece model file, or what `save_files` wrote.
+
+        Args:
+            path: The file, or the folder of a run or of a prepared corpus.
+
+        Raises:
+            InputError: If a file cannot be read or is not a valid model.
+        """
+        path, source = Path(path), None
+        if not path.is_dir():
+            return cls._load_file(path)
+        if (path / "source.spm").exists():
+            source = cls._load_file(path / "source.spm")
+        name = "target.spm" if source else "tokenizer.model"
+        model = cls._load_file(path / name).model
+        file, special = path / "special_tokens_map.json", {}
         with name_file(file):
             if file.exists():
                 special = read_json(file)
                 check_types(file, special, {"language_token": str})
-            return cls(tokenizer.model, special.get("language_token"), source)
+            return cls(model, special.get("language_token"), source)
 
     @classmethod
-    def load(cls, path: str | os.PathLike) -> "Tokenizer":
-        """Reads a SentencePiece model file.
-
-        Args:
-            path: The file, such as the `tokenizer.model` of a run.
-
-        Raises:
-            InputError: If the file cannot be read or is not a valid model.
-        """
+    def _load_file(cls, path: Path) -> "Tokenizer":
         try:
-            model = Path(path).read_bytes()
+            model = path.read_bytes()
         except OSError as error:
             raise InputError(
                 "A tokenizer must be a SentencePiece model file, such as the "
@@ -194,6 +220,7 @@ class Tokenizer(Vocabulary):
             partial.write_bytes(self.model)
 
     def files(self) -> Mapping[str, bytes]:
+        """Returns its files, which `load` reads: content by name."""
         files = {"tokenizer.model": self.model}
         if self.source is not self:
             files = {"source.spm": self.source.model, "target.spm": self.model}
@@ -203,66 +230,149 @@ class Tokenizer(Vocabulary):
         return files
 
     @property
-    def source(self) -> "Tokenizer":
-        return self._source
+    def digest(self) -> str:
+        """SHA-256 of its files, in hexadecimal."""
+        return hashlib.sha256(b"".join(self.files().values())).hexdigest()
+
+    def save_files(self, folder: str | os.PathLike) -> None:
+        """Writes its files into a folder, each atomically."""
+        for name, content in self.files().items():
+            with atomic_write(Path(folder) / name) as partial:
+                partial.write_bytes(content)
+
+    @functools.cached_property
+    def is_shared(self) -> bool:
+        """Whether the ids of sources and targets are the same pieces."""
+        source, target = (
+            side.pieces(range(side.vocab_size)) for side in (self.source, self)
+        )
+        return source == target
+
+    # === Tags ===
 
     @functools.cached_property
     def tags(self) -> list[str]:
-        """The `tags` that the tokenizer of sources was trained with."""
-        source = self.source
-        pieces = map(source._piece, range(source.vocab_size))
-        return [x[1:] for x in pieces if re.fullmatch("▁" + TAG, x)]
+        """The pieces that may begin a source, such as `"<bt>"`."""
+        library = self.source._processor
+        # A piece that was learned has another score.
+        given = (
+            library.IdToPiece(i)
+            for i in range(self.source.vocab_size)
+            if library.GetScore(i) == 0
+        )
+        return [x[1:] for x in given if re.fullmatch("▁" + TAG, x)]
+
+    @property
+    def languages(self) -> list[str]:
+        """Those of the `tags` that are languages, such as `"fra"`."""
+        return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
+
+    def check_tags(self, tags: Iterable[str]) -> None:
+        """Raises InputError unless all of the tags are pieces."""
+        missing = [tag for tag in tags if tag not in self.tags]
+        if missing:
+            raise InputError(
+                "A tag must be one piece of the vocabulary, which has "
+                f"{', '.join(self.tags) or 'none'}. Received: "
+                f"{', '.join(missing)}. Train a new tokenizer with it."
+            )
+
+    def check_languages(
+        self, sources: Iterable[str] | None = None, first: int = 1
+    ) -> None:
+        """Raises InputError for a source without a language that it needs.
+
+        That is one of several `languages`, unless the source is blank or there
+        is a `language_token`. Unknown languages raise, too. Default: any text.
+        `first` is the number of the first one in messages.
+        """
+        if sources is not None and self.normalizes_sources:
+            sources = map(normalization.normalize_source, sources)
+        is_chosen = ">>" in (self.language_token or "")
+        is_needed = len(self.languages) > 1 and not is_chosen
+        check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "Tokenizer":
-        if not self.languages:
-            return super().translating_to(language)
+        """Returns this tokenizer with another target language.
+
+        Args:
+            language: Such as `"fra"`, for a language token `>>fra<<`.
+
+        Raises:
+            InputError: If it has no such token.
+        """
         return self._with_language_token(language_token(language))
 
-    def _with_language_token(self, tags: str) -> "Tokenizer":
-        source = None if self.source is self else self.source
-        return Tokenizer(self.model, tags, source)
-
     def with_tag(self, tag: str) -> "Tokenizer":
+        """Returns this tokenizer with a tag before sources without one.
+
+        It stands after the target language. `"bt"` is short for `"<bt>"`.
+        Raises InputError if there is no such tag.
+        """
         tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
         if tag.startswith(">>"):
             raise InputError(
                 "A tag must not be a language. Received: "
                 f"tag={tag!r}. Set it as the target language."
             )
-        tags = filter(None, [self.language_token, tag])
-        return self._with_language_token(" ".join(tags))
+        together = filter(None, [self.language_token, tag])
+        return self._with_language_token(" ".join(together))
+
+    def _with_language_token(self, language_token: str) -> "Tokenizer":
+        source = None if self.source is self else self.source
+        return Tokenizer(self.model, language_token, source)
+
+    # === Texts and ids ===
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of each text, without start and end tokens.
+
+        Args:
+            texts: Texts of valid Unicode.
+        """
         # Alone it would take as many threads as the machine has cores.
-        return self._processor.Encode(list(texts), num_threads=1)
+        rows = self._processor.Encode(list(texts), num_threads=1)
+        size, unk_id = self.vocab_size, self.unk_id
+        if size < self._processor.GetPieceSize():
+            rows = [[i if i < size else unk_id for i in row] for row in rows]
+        return rows
 
-    def id_of_piece(self, piece: str) -> int:
-        """Returns the id of an entry, of others that of unknown text."""
-        return self._processor.PieceToId(piece)
+    def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of sources, normalized and with their tags."""
+        if self.normalizes_sources:
+            texts = list(map(normalization.normalize_source, texts))
+        if self.needs_no_tag:
+            first, has_tag = self.language_token, re.compile(self.needs_no_tag)
+            texts = [x if has_tag.match(x) else f"{first} {x}" for x in texts]
+        return self.source.encode(texts)
 
-    def _join(self, ids: list[int]) -> str:
-        return self._processor.DecodeIds(ids)
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of targets; see `normalizes_sources`."""
+        if self.normalizes_sources:
+            texts = normalization.without_blank(texts)
+        return self.target.encode(texts)
 
-    def _make_ops(self) -> Any:
-        from keras_transformer.text.vocabulary_ops import sentencepiece_ops
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of ids up to the first end token.
 
-        return sentencepiece_ops(self.model)
+        Padding and start tokens are removed wherever they are. Ids outside
+        the vocabulary are unknown. Bytes that are not UTF-8 are replaced by
+        U+FFFD, and spaces around the text are removed.
+        """
+        kept = []
+        for token in map(int, ids):
+            if token == self.eos_id:
+                break
+            if token not in (self.pad_id, self.bos_id):
+                known = 0 <= token < self.vocab_size
+                kept.append(token if known else self.unk_id)
+        return self._processor.DecodeIds(kept).strip(string.whitespace)
 
-    @property
-    def symbols(self) -> list[str]:
-        """The `symbols` that it was trained with."""
-        ids = range(self.vocab_size)
-        return self.pieces(list(itertools.compress(ids, self.are_symbols)))
-
-    @functools.cached_property
-    def are_symbols(self) -> list[bool]:
-        """Whether each entry of the vocabulary is one of `symbols`."""
-        special = {self.pad_id, self.bos_id, self.eos_id}
-        ids = range(self.vocab_size)
-        return [self.is_control(i) and i not in special for i in ids]
-
-    def _piece(self, token_id: int) -> str:
-        return self._processor.IdToPiece(token_id)
-
-    def is_control(self, token_id: int) -> bool:
-        return self._processor.IsControl(int(token_id))
+    def check_known(self, prefixes: Iterable[str]) -> None:
+        """Raises InputError for characters that the vocabulary lacks."""
+        for prefix in prefixes:
+            if self.unk_id in self.encode([prefix])[0]:
+                raise InputError(
+                    "A prefix must have characters of the model's vocabulary. "
+                    f"Received: {prefix!r:.60}, with unknown ones"
+                )

@@ -14,7 +14,7 @@ METADATA = {
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), ""),
     **dict.fromkeys(("pad_id", "bos_id", "eos_id"), 0),
     **dict(largest_beam_size=4, num_translations=1, max_length=10),
-    **dict(attention_window=None, banned_ids=[]),
+    **dict(attention_window=None, runs=[]),
     "search": dataclasses.asdict(BeamSearch()),
 }
 

@@ -6,8 +6,8 @@ import gzip
 import pytest
 from commands import Result, check_refused
 
+import keras_transformer as kt
 from keras_transformer.beam.__main__ import main
-from keras_transformer.litert import LiteRTTranslator
 
 
 @pytest.fixture
@@ -97,7 +97,7 @@ def test_no_line_is_lost_or_doubled(litert_folder, pairs, tmp_path, capfd):
     assert "3,000 lines, 1 of them failed" in capfd.readouterr().out
     written = files(tmp_path / "out")
     assert written.pop("a.txt.failed").startswith(b"778\t")
-    translator = LiteRTTranslator.open(litert_folder)
+    translator = kt.open_translator(litert_folder)
     distinct = list(dict.fromkeys(lines))
     expected = dict(zip(distinct, translator.translate(distinct), strict=True))
     rows = [x.split("\t") for x in written["a.txt.tsv"].decode().splitlines()]

@@ -9,7 +9,6 @@ import pytest
 from documents import blocks
 
 import keras_transformer as kt
-from keras_transformer.inference.saved_model import SavedModelTranslator
 
 
 @pytest.fixture
@@ -42,7 +41,7 @@ def test_translations_are_those_of_the_export(collect, exported, pairs):
     transform = kt.beam.Translate(exported, batch_size=10)
     results, failed, counters = collect(list(enumerate(texts)), transform)
     assert sorted(result.key for result in results) == list(range(len(texts)))
-    expected = SavedModelTranslator.open(exported).translate(texts)
+    expected = kt.open_translator(exported).translate(texts)
     for key, source, text, score in results:
         assert source == texts[key]
         assert text == expected[key].texts[0]

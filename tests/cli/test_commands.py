@@ -13,7 +13,7 @@ from commands import parse, write_run
 import keras_transformer
 from keras_transformer.cli import training
 from keras_transformer.cli.commands import app
-from keras_transformer.litert import METADATA_FILE
+from keras_transformer.inference.exports import METADATA_FILE
 from keras_transformer.presets import PRESETS
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.recipe import Recipe

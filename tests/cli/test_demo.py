@@ -8,9 +8,9 @@ from commands import check_refused
 import keras_transformer as kt
 from keras_transformer.cli import demo
 from keras_transformer.inference.records import Translation
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def calls(trained, monkeypatch):
 
     def train(corpus, output, preset, recipe):
         calls.append(("train", corpus.name, str(output), preset, recipe))
-        return TrainingRun.open(trained.run)
+        return Run.open(trained.run)
 
     def export(runs, *, output):
         calls.append(("export", runs, output))

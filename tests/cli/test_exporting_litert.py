@@ -7,9 +7,9 @@ import sys
 
 import pytest
 
+import keras_transformer as kt
 from keras_transformer import cli
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.translator import Translator
 from keras_transformer.train import evaluation, open_corpus
 
 
@@ -52,7 +52,7 @@ sys.exit(code)
 
 def test_without_tensorflow_and_keras(trained, exported, tmp_path):
     search = BeamSearch(beam_size=2)
-    expected = Translator.open(trained.run, search=search)
+    expected = kt.open_translator(trained.run, search=search)
     text = expected("the cat sleeps")
     score = expected.score("the cat", "die Katze")
     pairs = tmp_path / "pairs"
@@ -81,7 +81,7 @@ def test_evaluate(run_cli, trained, exported):
     assert lines[-1] == "not recorded: the results of an export"
     assert sorted(exported.iterdir()) == before
     # The same but for the search, which is that of the export.
-    run = Translator.open(trained.run, search=BeamSearch(beam_size=2))
+    run = kt.open_translator(trained.run, search=BeamSearch(beam_size=2))
     corpus = open_corpus([str(trained.data)], "en", "de")
     results, _ = evaluation.evaluate(run, corpus, "test", "de")
     described = evaluation.describe(results).splitlines()

@@ -9,7 +9,7 @@ from commands import check_refused, write_corpus
 
 import keras_transformer as kt
 from keras_transformer import cli
-from keras_transformer.inference.run_folder import RunFolder
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.data.mixture import Entry
@@ -140,7 +140,7 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
         )
         for call in calls
     )
-    run = RunFolder.read(trained.run)
+    run = Run.read(trained.run)
     assert repeated.recorded(run.config) == run.recipe
     assert repeated.config_for(run.config) == run.config
     assert (varied.recipe.steps, varied.config.d_model) == (9, 8)

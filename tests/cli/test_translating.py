@@ -9,7 +9,6 @@ from fake_translator import FakeTranslator
 
 import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.translator import Translator
 
 # === translate ===
 
@@ -170,7 +169,7 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
     code, out, _ = run_cli("translate", folder, other, *flags.split())
     assert (code, out.split("\t")[2]) == (0, "Die_A\n1")
     ((paths, options, _),) = opened
-    assert paths == [folder, other]
+    assert paths == [str(folder), str(other)]
     assert options == dict(
         checkpoint="1",
         dtype="bfloat16",
@@ -189,7 +188,7 @@ def test_score_prints_score_and_perplexity(run_cli, monkeypatch, trained):
     set_stdin(monkeypatch, Chunks([b"the cat\tdie Katze\n\t\n"]))
     code, out, err = run_cli("score", trained.run, "--alpha", 1)
     assert (code, err) == (0, "")
-    translator = Translator.open(trained.run, search=BeamSearch(alpha=1.0))
+    translator = kt.open_translator(trained.run, search=BeamSearch(alpha=1.0))
     scores = translator.score(["the cat", ""], ["die Katze", ""])
     expected = [f"{s.score:.4f}\t{s.perplexity:.4f}" for s in scores]
     assert out.splitlines() == expected
@@ -211,10 +210,10 @@ def test_score_needs_two_columns(
     assert result.out == "" and len(opened) == 1
 
 
-def test_score_names_the_line_and_the_side(run_cli, tmp_path, trained):
+def test_score_names_the_line(run_cli, tmp_path, trained):
     pairs, output = tmp_path / "pairs.tsv", tmp_path / "scores"
     pairs.write_text("a\tb\nc\td\na\t" + "ab" * 100 + "\ne\tf\n")
     flags = ("--input", pairs, "--output", output)
     result = run_cli("score", trained.run, *flags)
-    check_refused(result, "31 tokens", "target", f"in line 3 of {pairs}")
+    check_refused(result, f"in line 3 of {pairs}")
     assert not output.exists()

@@ -84,8 +84,7 @@ TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 class FakeParser(FakeTranslator):
     """Says that every line is a dog."""
 
-    def _translate_batch(self, rows, workers, sources, prefixes):
-        texts = [sources.texts[row] for row in rows]
+    def _translate_batch(self, workers, texts, sources, prefixes):
         n = self.num_translations
         return [
             Translation(

@@ -187,13 +187,12 @@ def test_half_precision_and_positions(folder, tensors):
 def test_target_languages(folder):
     found = read(folder)
     assert found.vocabulary.languages == ["deu", "fra"]
-    (without,) = found.vocabulary.source.encode(["a man"])
+    (without,) = found.vocabulary.encode_sources(["a man"])
     for language in ("fra", ">>fra<<"):
         found = read(folder, target_language=language)
         assert found.languages == ("en", "fra")
-        assert found.vocabulary.source.encode(["a man"]) == [[2, *without]]
-    message = "source's vocabulary: deu, fra. Received: nld"
-    with pytest.raises(InputError, match=message):
+        assert found.vocabulary.encode_sources(["a man"]) == [[2, *without]]
+    with pytest.raises(InputError, match=">>deu<<, >>fra<<. Received: >>nld<<"):
         read(folder, target_language="nld")
 
 

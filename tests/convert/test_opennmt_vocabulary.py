@@ -136,11 +136,11 @@ def test_texts_that_were_split_before(vocabulary, tmp_path):
     write_vocabulary(tmp_path / "target.vocab", words)
     rows = [len(words) + 4] * 2
     found = vocabulary(rows=rows, **nothing)
-    assert found.source.model == found.model == pieces_model("en")
+    assert found.is_shared
     # One vocabulary for both sides.
     fields = dict(source_vocabulary=None, target_vocabulary=None)
     fields |= nothing | {"vocabulary": "source.vocab"}
-    assert vocabulary(rows=rows, **fields).table == found.table
+    assert vocabulary(rows=rows, **fields).digest == found.digest
 
 
 def test_lines_may_contain_what_ends_lines_elsewhere(vocabulary, tmp_path):
@@ -149,7 +149,9 @@ def test_lines_may_contain_what_ends_lines_elsewhere(vocabulary, tmp_path):
     lines = ["<blank>", "<s>", "</s>", *words]
     content = "\r\n".join(lines).encode()
     (tmp_path / "source.vocab").write_bytes(content)
-    assert list(vocabulary().source.table) == [*lines, "<unk>"]
+    source = vocabulary().source
+    found = source.pieces(range(source.vocab_size))
+    assert found == [*lines, "<unk>"]
 
 
 def changed(words, **changes):

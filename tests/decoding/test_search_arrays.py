@@ -7,8 +7,7 @@ from search_tables import repeats as ends_twice
 
 from keras_transformer.decoding.search_arrays import (
     longest_outputs,
-    longest_prefix,
-    longest_source,
+    padded,
     repeats,
 )
 
@@ -29,10 +28,8 @@ def test_repeats(library, size):
             assert {*tokens[place][are_repeats[place]].tolist()} == expected
 
 
-def test_there_is_room_for_what_follows():
-    assert longest_source(10) == 9  # the end token
-    assert longest_prefix(10) == 8  # a token and the end token
-    assert longest_prefix(1) == 0
+def test_rows_are_padded():
+    assert padded([[5], [], [7, 8]], 9).tolist() == [[5, 9], [9, 9], [7, 8]]
 
 
 @pytest.mark.parametrize(

@@ -9,13 +9,10 @@ import pytest
 import tensorflow as tf
 from random_models import imported_translator as imported
 
-from keras_transformer.export.saved_model.exported_signatures import (
+from keras_transformer.export.saved_model.signatures import (
     Signatures,
 )
-from keras_transformer.inference.saved_model import (
-    SavedModelFolder,
-    SavedModelTranslator,
-)
+from keras_transformer.inference.served import ServedTranslator
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
@@ -68,7 +65,7 @@ def test_invisible_sources_are_empty_and_others_stay_as_they_are(tokenizer):
     assert score.log_prob == 0
 
 
-def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
+def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer):
     translator = imported(tokenizer)
     functions = Signatures(translator).make([])
     for languages, text, is_refused in (
@@ -76,12 +73,16 @@ def test_a_saved_model_refuses_languages_that_it_lacks(tokenizer, tmp_path):
         (["deu", "fra"], ">>fra<< dog", False),
         (["deu", "fra"], "dog", False),
     ):
-        metadata = {
-            **dict(languages=languages, num_translations=1),
-            **dict(search={"beam_size": 1}, dtype=None, max_length=None),
-        }
-        folder = SavedModelFolder.of_metadata(tmp_path, metadata)
-        opened = SavedModelTranslator(folder, functions)
+        opened = ServedTranslator(
+            lambda name, texts: {
+                output: values.numpy()
+                for output, values in functions[name](**texts).items()
+            },
+            "imported",
+            functions,
+            1,
+            metadata={"languages": languages},
+        )
         if is_refused:
             message = "such as >>deu<<,.*deu, fra. Received: >>de<< in text 2"
             with pytest.raises(InputError, match=message):

@@ -14,9 +14,9 @@ from random_models import random_translator, table_vocabulary
 from translation_fixtures import PAIRS
 
 import keras_transformer as kt
-from keras_transformer.export import save_argos, to_argos
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.export import save_argos
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 
 FOLDER = "keras-transformer-en_de"
 
@@ -33,6 +33,7 @@ def _languages():
 def folder(translator, tmp_path_factory):
     """What an installation extracts. Tests must not change it."""
     path = tmp_path_factory.mktemp("models") / "new" / "a.argosmodel"
+    path.parent.mkdir()
     assert save_argos(translator, path, metadata={"by": "me"}) == path
     assert list(path.parent.iterdir()) == [path]
     with zipfile.ZipFile(path) as package:
@@ -105,15 +106,16 @@ def test_two_sentencepiece_models(tmp_path):
         pieces = reader.pieces(range(4 + 256, size))
         special = ["</s>", "<unk>", *pieces, "<pad>"]
         tables.append({piece: i for i, piece in enumerate(special)})
-    source = LookupVocabulary(readers[0].model, tables[0])
-    vocabulary = LookupVocabulary(readers[1].model, tables[1], source)
+    models = [reader.model for reader in readers]
+    sides = zip(models, tables, [SpecialTokens()] * 2, strict=True)
+    vocabulary = make_tokenizer(*sides)
     translator = random_translator(vocabulary, tied_embeddings="target")
     path = save_argos(translator, tmp_path / "a.argosmodel")
     with zipfile.ZipFile(path) as package:
         package.extractall(tmp_path)
     folder = tmp_path / FOLDER
     content = (folder / "sentencepiece.model").read_bytes()
-    assert content == readers[0].model != readers[1].model
+    assert content == vocabulary.source.model != vocabulary.model
     assert (folder / "model" / "target_vocabulary.json").exists()
     # Its model is random: what it writes is in the language of the targets.
     (text,) = translate(folder, ["dog"], 4)
@@ -136,9 +138,8 @@ def refused(translator, path, message, error=InputError, **arguments):
     [
         ("a", "en", "de", "a"),
         ("a.zip", "en", "de", "a.zip"),
-        ("a.argosmodel", None, None, "source=None"),
-        ("a.argosmodel", "en", "../de", "target='../de'"),
-        ("a.argosmodel", "english", "de", "source='english'"),
+        ("a.argosmodel", None, "de", "--source None"),
+        ("a.argosmodel", "en", "../de", "--target ../de"),
     ],
 )
 def test_names_and_languages(
@@ -168,6 +169,6 @@ def test_models_that_need_more_than_sentences(tokenizer, tmp_path):
 
 def test_another_tokenizer_is_not_written(translator, tmp_path, monkeypatch):
     other = kt.Tokenizer.train(["abc def"], vocab_size=268)
-    monkeypatch.setattr(to_argos, "load_processor", lambda _: other._processor)
+    monkeypatch.setattr(translator.tokenizer, "model", other.model)
     path = tmp_path / "a.argosmodel"
-    refused(translator, path, "LoRA", RuntimeError)
+    refused(translator, path, "I am a student", RuntimeError)

@@ -61,20 +61,20 @@ def load(folder):
 
 def options(translator):
     """Those with which the outputs are those of Keras."""
-    pipeline, target = translator.pipeline, translator.tokenizer.target
-    banned = target.pieces(pipeline.special_ids.banned_ids)
+    target = translator.tokenizer.target
+    banned = target.pieces(translator.engine.special_ids.banned_ids)
     has_end = target.source_eos_id == target.eos_id
     return dict(
         suppress_sequences=[[piece] for piece in banned],
-        max_input_length=pipeline.max_length - (not has_end),
+        max_input_length=translator.max_length - (not has_end),
         min_decoding_length=0,
-        max_decoding_length=pipeline.max_length - 1,
+        max_decoding_length=translator.max_length - 1,
         return_scores=True,
     )
 
 
 def pieces(translator, texts):
-    ids = translator.pipeline.source_ids(tf.constant(texts)).to_list()
+    ids = translator.tokenizer.encode_sources(texts)
     return [translator.tokenizer.source.pieces(row) for row in ids]
 
 
@@ -84,8 +84,8 @@ def assert_greedy(translator, loaded, texts):
     The model is fed with them, and its logits compared: their maxima, and the
     log-probability of all.
     """
-    pipeline, target = translator.pipeline, translator.tokenizer.target
-    source, _, _ = pipeline.with_end(pipeline.source_ids(tf.constant(texts)))
+    tokenizer, target = translator.tokenizer, translator.tokenizer.target
+    longest = translator.max_length - 1  # without the end token
     results = loaded.translate_batch(
         pieces(translator, texts),
         beam_size=1,
@@ -97,14 +97,16 @@ def assert_greedy(translator, loaded, texts):
         for i, piece in enumerate(target.pieces(range(target.vocab_size)))
     }
     assert any(len(result.hypotheses[0]) > 1 for result in results)
-    for row, result in zip(source.numpy(), results, strict=True):
+    sources = tokenizer.encode_sources(texts)
+    for row, result in zip(sources, results, strict=True):
         tokens = [ids[piece] for piece in result.hypotheses[0]]
-        if len(tokens) < pipeline.max_length - 1:
+        if len(tokens) < longest:
             tokens.append(target.eos_id)
-        inputs = pipeline.decoder_input(tf.constant([tokens]))
-        logits = translator.model({"source": row[None], "target": inputs})
+        source = np.array([[*row[:longest], tokenizer.source_eos_id]])
+        inputs = np.array([[target.bos_id, *tokens[:-1]]])
+        logits = translator.model({"source": source, "target": inputs})
         logits = logits.numpy()[0]
-        logits[:, list(pipeline.special_ids.banned_ids)] = -np.inf
+        logits[:, list(translator.engine.special_ids.banned_ids)] = -np.inf
         assert logits.argmax(axis=1).tolist() == tokens
         log_probs = tf.nn.log_softmax(logits).numpy().max(axis=1)
         np.testing.assert_allclose(result.scores[0], log_probs.sum(), rtol=1e-5)

@@ -7,8 +7,8 @@ import json
 
 import numpy as np
 import pytest
-import tensorflow as tf
-from random_models import random_translator, table_vocabulary
+import yaml
+from random_models import model_inputs, random_translator, table_vocabulary
 
 import keras_transformer as kt
 from keras_transformer import convert
@@ -18,6 +18,8 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights
 
 TEXTS = ["The good house sleeps.", "A text that it has never seen: 12,345!"]
+# Exports compare no samples, and searches take seconds.
+SCORED = dict(search=kt.Sampling())
 # Fields of the configuration.
 VARIANTS = {
     "paper": {},
@@ -43,19 +45,21 @@ def folder(translator, tmp_path_factory):
     return save_huggingface(translator, path, metadata={"by": "me"})
 
 
+def test_a_model_card(folder):
+    text = (folder / "README.md").read_text("utf-8")
+    _, card, readme = text.split("---\n")
+    assert yaml.safe_load(card)["library_name"] == "transformers"
+    assert readme.startswith("\n# Hugging Face\n")
+
+
 def content(folder, name):
     return json.loads((folder / name).read_text("utf-8"))
 
 
 def logits(translator, texts, like):
     """Logits of texts as their own translations, but of banned ids."""
-    pipeline = like.pipeline
-    texts = tf.constant(texts)
-    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    labels, _, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
-    inputs = {"source": source, "target": pipeline.decoder_input(labels)}
-    found = translator.model(inputs).numpy()
-    return np.delete(found, pipeline.special_ids.banned_ids, axis=-1)
+    found = translator.model(model_inputs(like, texts, texts)).numpy()
+    return np.delete(found, like.engine.special_ids.banned_ids, axis=-1)
 
 
 # === There and back ===
@@ -73,6 +77,7 @@ def logits(translator, texts, like):
     ],
 )
 def test_the_same_logits_there_and_back(tokenizer, tmp_path, fields):
+    fields = SCORED | fields
     translator = random_translator(tokenizer, layer_norm_epsilon=1e-5, **fields)
     back = convert.load(
         save_huggingface(translator, tmp_path / "model"), "huggingface"
@@ -81,6 +86,7 @@ def test_the_same_logits_there_and_back(tokenizer, tmp_path, fields):
     found = logits(back, TEXTS, translator)
     assert np.abs(expected).max() > 1
     np.testing.assert_allclose(found, expected, atol=1e-4)
+    back.search = translator.search
     again = save_huggingface(back, tmp_path / "again")
     first = (tmp_path / "model" / "vocab.json").read_bytes()
     assert (again / "vocab.json").read_bytes() == first
@@ -102,14 +108,23 @@ def test_a_trained_model(translator, folder, pairs):
 def test_vocabularies_with_tables(tokenizer, tmp_path, separate):
     vocabulary = table_vocabulary(tokenizer, separate)
     translator = random_translator(
-        vocabulary, tied_embeddings="target", layer_norm_epsilon=1e-5
+        vocabulary,
+        tied_embeddings="target",
+        layer_norm_epsilon=1e-5,
+        **SCORED,
     )
     path = save_huggingface(translator, tmp_path / "model")
     assert (path / "target_vocab.json").exists() == separate
     back = convert.load(path, "huggingface", "deu").tokenizer
-    assert back.table == vocabulary.table
-    assert back.source.table == vocabulary.source.table
-    assert back.special == vocabulary.special
+    for found, side in ((back, vocabulary), (back.source, vocabulary.source)):
+        ids = range(side.vocab_size)
+        assert found.pieces(ids) == side.pieces(ids)
+        assert found.encode(["The dog.", "猫"]) == side.encode(
+            ["The dog.", "猫"]
+        )
+    special = ("pad_id", "unk_id", "bos_id", "eos_id", "source_eos_id")
+    for name in special:
+        assert getattr(back, name) == getattr(vocabulary, name)
 
 
 # === What is in the folder ===
@@ -134,7 +149,7 @@ def test_settings(translator, folder):
     }
     tokenizer = content(folder, "tokenizer_config.json")
     assert tokenizer["model_max_length"] == 24
-    assert "source_lang" not in tokenizer  # no run says it
+    assert tokenizer["source_lang"] is None  # no run says it
     special = {"pad": "<pad>", "unk": "<unk>", "eos": "</s>", "bos": "<s>"}
     special = {f"{name}_token": token for name, token in special.items()}
     assert content(folder, "special_tokens_map.json") == special
@@ -191,7 +206,7 @@ def refused(translator, tmp_path, message, error=InputError, **arguments):
         (dict(layer_norm_epsilon=1e-3), "layer_norm_epsilon=0.001"),
         (
             dict(embedding_scale=0.5),
-            "embedding_scale=0.5 with tied_embeddings='all'",
+            "embedding_scale=0.5, tied_embeddings='all'",
         ),
     ],
 )
@@ -216,4 +231,4 @@ def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(writer, "_tokenizer_files", changed)
-    refused(translator, tmp_path, "LoRA", RuntimeError)
+    refused(translator, tmp_path, "I am a student", RuntimeError)

@@ -1,8 +1,9 @@
 """A translator without a model, for tests of whatever uses translators."""
 
-from keras_transformer.inference.base import CAPABILITIES, BaseTranslator
-from keras_transformer.inference.records import EncodedTexts, Score, Translation
-from keras_transformer.tasks import TranslationTask
+from collections.abc import Sequence
+
+from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.records import Score, Translation
 
 
 class FakeTranslator(BaseTranslator):
@@ -12,9 +13,7 @@ class FakeTranslator(BaseTranslator):
     log-probability of a target is minus its number of tokens.
     """
 
-    capabilities = frozenset(CAPABILITIES)
-    description = "a fake"
-    task = TranslationTask()
+    target_languages: Sequence[str] = ()
 
     def __init__(self, num_translations=1, max_length=None, **attributes):
         self.num_translations = num_translations
@@ -22,18 +21,19 @@ class FakeTranslator(BaseTranslator):
         self.batches = []  # the texts of each batch
         vars(self).update(attributes)
 
+    def check_languages(self, texts, first=1):
+        pass
+
     def _encode_sources(self, texts):
-        ids = [text.split() for text in texts]
-        return EncodedTexts(texts, list(map(len, ids)), ids)
+        return [text.split() for text in texts]
 
     _encode_targets = _encode_sources
 
-    def _translate_batch(self, rows, workers, sources, prefixes):
-        texts = [sources.texts[row] for row in rows]
+    def _encode_prefixes(self, prefixes):
+        return prefixes
+
+    def _translate_batch(self, workers, texts, sources, prefixes):
         self.batches.append(texts)
-        starts = [""] * len(rows)
-        if prefixes is not None:
-            starts = [prefixes.texts[row] for row in rows]
         return [
             Translation(
                 [f"{start}{text.upper()}"] * self.num_translations,
@@ -41,12 +41,20 @@ class FakeTranslator(BaseTranslator):
                 bool(self.max_length and len(text.split()) >= self.max_length),
                 "limit" in text,
             )
-            for text, start in zip(texts, starts, strict=True)
+            for text, start in zip(texts, prefixes, strict=True)
         ]
 
-    def _score_batch(self, rows, workers, sources, targets):
-        self.batches.append([targets.texts[row] for row in rows])
-        counts = [len(targets.ids[row]) + 1 for row in rows]
+    def _score_batch(self, workers, sources, targets):
+        self.batches.append([" ".join(target) for target in targets])
+        longest = (self.max_length or 10**9) - 1
         return [
-            Score(-count / 2, -float(count), 2.7, count) for count in counts
+            None
+            if max(map(len, pair)) > longest
+            else Score(
+                -(len(pair[1]) + 1) / 2,
+                -float(len(pair[1]) + 1),
+                2.7,
+                len(pair[1]) + 1,
+            )
+            for pair in zip(sources, targets, strict=True)
         ]

@@ -50,6 +50,11 @@ USES = {
 import keras_transformer as kt
 assert "base" in kt.presets.PRESETS
 """,
+    "text": """
+import keras_transformer as kt
+texts = ["A dog.", "A cat.", "Ein Hund."] * 9
+assert kt.Tokenizer.train(texts, vocab_size=280).encode(["A dog."])
+""",
     "tensorflow": """
 import keras_transformer as kt
 corpus = kt.train.open_corpus(["embedded"])
@@ -59,7 +64,14 @@ translator = kt.Translator(
     kt.Transformer(config), tokenizer, kt.BeamSearch(extra_length=5)
 )
 assert isinstance(translator("I am a student"), str)
-kt.export.save(translator, "exported/1")
+""",
+    "savedmodel": """
+import keras_transformer as kt
+model = kt.Transformer(kt.TransformerConfig.from_preset("tiny", vocab_size=500))
+corpus = kt.train.open_corpus(["embedded"])
+tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=500)
+search = kt.BeamSearch(extra_length=5)
+kt.export.save(kt.Translator(model, tokenizer, search), "exported/1")
 """,
     "plot": "import matplotlib.pyplot",
     "tensorboard": "import tensorboard.program",
@@ -72,12 +84,14 @@ from keras_transformer.beam import translate_command
 """,
     "litert": """
 import ai_edge_litert.interpreter, sentencepiece
-from keras_transformer.litert import LiteRTTranslator
-assert LiteRTTranslator.open("en-de")("Good morning.") == "Guten Morgen!"
+assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen!"
 """,
     "web": "import keras_transformer.serving.page_routes, uvicorn",
     "ctranslate2": "import ctranslate2",
-    "convert": "from huggingface_hub import errors, snapshot_download, utils",
+    "convert": """
+import platformdirs
+from huggingface_hub import errors, snapshot_download, utils
+""",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",
     "converters": "import pymarian, transformers",
     "release": "import build, twine",
@@ -207,7 +221,6 @@ def check_root(wheel: Path, sdist: Path) -> str:
 import keras_transformer as kt
 kt.train.Recipe
 kt.export
-import keras_transformer.export.dtypes
 import keras_transformer.beam
 """
     with tempfile.TemporaryDirectory() as folder:

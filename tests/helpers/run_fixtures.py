@@ -3,7 +3,7 @@
 import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
-from keras_transformer.train.training_run import TrainingRun
+from keras_transformer.inference.run_folder import Run
 
 
 @pytest.fixture(scope="module")
@@ -26,4 +26,4 @@ def model(tokenizer):
 @pytest.fixture
 def run(tmp_path, model, tokenizer):
     recipe = {"seed": 3, "max_to_keep": 3}
-    return TrainingRun.create(tmp_path / "run", model.config, recipe, tokenizer)
+    return Run.create(tmp_path / "run", model.config, recipe, tokenizer)

@@ -45,15 +45,6 @@ def odd_texts(count):
     ]
 
 
-def odd_ids(count, vocab_size):
-    """Returns lists of ids, some of which are not in a vocabulary."""
-    generator = random.Random(0)
-    return [
-        [generator.randrange(-2, vocab_size + 2) for _ in range(length)]
-        for length in generator.choices(range(9), k=count)
-    ]
-
-
 def sentencepiece_model(texts, size, **options):
     """Trains as the library does by default; returns the serialized model."""
     model = io.BytesIO()

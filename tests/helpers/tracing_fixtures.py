@@ -2,7 +2,6 @@
 
 import types
 
-import tensorflow as tf
 from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 from keras_transformer.decoding import BeamSearcher
@@ -22,30 +21,32 @@ class TableTranslator:
         self.tokenizer = types.SimpleNamespace(
             pieces=lambda ids: [LETTERS[int(i)] for i in ids],
             vocab_size=len(LETTERS),
+            source_eos_id=EOS,
         )
         self.tokenizer.source = self.tokenizer.target = self.tokenizer
         special = SpecialIds(
             bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=(PAD, UNK, BOS)
         )
 
-        def beam_search_steps(source, count, settings):
+        def beam_search_steps(source, limit, settings, count):
             step, cache, _ = tables_as_step(
                 [table], settings.beam_size, [max_length]
             )
             searcher = BeamSearcher(step, settings, count, **special._asdict())
             return searcher, searcher.start(cache, [max_length], None)
 
-        self.pipeline = types.SimpleNamespace(
-            beam_search_steps=beam_search_steps,
-            with_end=lambda ids: (ids, None, None),
-        )
+        self.engine = types.SimpleNamespace(beam_search_steps=beam_search_steps)
+        self.max_length = max_length
         self.task = types.SimpleNamespace(decode=self._decode)
 
-    def check_can(self, capability):
-        assert capability == "trace"
+    def check_trace(self):
+        pass
 
-    def encode_one_source(self, text, purpose):
-        return tf.constant([[4, EOS]]), text
+    def read_one(self, text):
+        return text, [4]
+
+    def limits(self, sources, prefixes):
+        return [self.max_length]
 
     def _decode(self, vocabulary, ids, source):
         pieces = vocabulary.pieces(ids)

@@ -99,7 +99,7 @@ def fit(model, tokenizer):
 
 
 def with_end(tokenizer, texts):
-    ids = tokenizer.tokenize(tf.constant(list(texts))).to_list()
+    ids = tokenizer.encode(texts)
     width = max(map(len, ids)) + 1
     return np.array([[*row, 3, *[0] * (width - len(row) - 1)] for row in ids])
 

@@ -12,7 +12,6 @@ from documents import ROOT, blocks, read
 import keras_transformer as kt
 from keras_transformer.cli import main
 from keras_transformer.inference.opening import read_folder
-from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
 FOLDER = ROOT / "keras_transformer" / "models" / "en-de"
@@ -50,25 +49,25 @@ def test_program_of_the_page(translator):
     (program,) = blocks("docs/en-de.md", "python")
     names = {}
     exec(program, names)
-    assert names["translator"].path == translator.path
+    assert names["translator"].metadata == translator.metadata
 
 
 def test_opened_by_name():
-    assert LiteRTTranslator.open("en-de")("Good morning.") == "Guten Morgen!"
+    assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen!"
     assert read_folder("en-de").languages == ("en", "de")
 
 
 def test_folder_of_that_name_comes_first(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "en-de").mkdir()
-    with pytest.raises(InputError, match="en-de, which has none"):
+    with pytest.raises(InputError, match="en-de, which has no config.json"):
         read_folder("en-de")
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "x/en-de", "de-en"])
+@pytest.mark.parametrize("name", ["", ".", "..", "./x/en-de", "de-en"])
 def test_other_names_are_folders(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="does not exist|has none"):
+    with pytest.raises(InputError, match="does not exist|config.json"):
         read_folder(name)
 
 

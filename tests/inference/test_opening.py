@@ -7,16 +7,12 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer.decoding.settings import BeamSearch, Sampling
-from keras_transformer.inference import opening
+from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import (
     open_translator,
-    read_export,
     read_folder,
     read_run,
 )
-from keras_transformer.inference.saved_model import SavedModelTranslator
-from keras_transformer.inference.translator import Translator
-from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 
@@ -75,7 +71,7 @@ def test_a_run_describes_itself(run, model):
 def test_exports_describe_themselves(saved_model, litert):
     for path, name in ((saved_model, "en-de"), (litert, "lite")):
         folder = read_folder(path)
-        assert vars(folder) == vars(read_export(path))
+        assert vars(folder) == vars(Export.read(path))
         assert folder.name == name
         assert folder.task.name == "translation"
         assert folder.default_search == BeamSearch(2, extra_length=7)
@@ -88,27 +84,20 @@ def test_exports_describe_themselves(saved_model, litert):
 def test_what_has_no_model_is_refused(run, tmp_path):
     (tmp_path / "file").touch()
     for path, problem in (
-        (tmp_path, ", which has none"),
-        (tmp_path / "file", ", which is a file"),
-        (tmp_path / "other", " does not exist"),
+        (tmp_path, ", which has no config.json"),
+        (tmp_path / "file", ", which has no config.json"),
+        (tmp_path / "other", ", which does not exist"),
     ):
         with pytest.raises(InputError, match=f"{path}{problem}"):
             read_folder(path)
-    with pytest.raises(InputError, match="SavedModel or a folder for LiteRT"):
-        read_export(run.path)
+    with pytest.raises(InputError, match=str(run.path)):
+        Export.read(run.path)
 
 
 def test_an_export_is_not_a_run(saved_model, litert):
     for path in (saved_model, saved_model / "9", litert):
         with pytest.raises(InputError, match=f"{path}, which is an export"):
             read_run(path)
-
-
-def test_translator_open_says_what_opens_an_export(saved_model, litert):
-    for path in (saved_model / "9", litert):
-        message = f"{path}, which is an export, which `kt.open_translator` open"
-        with pytest.raises(InputError, match=message):
-            Translator.open(path)
 
 
 def test_the_data_of_a_training(run, tmp_path):
@@ -171,9 +160,8 @@ def test_what_a_saved_model_cannot_do(saved_model, options, message):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (dict(search=Sampling()), "beam search only"),
+        (dict(search=Sampling()), "search=Sampling"),
         (dict(search=BeamSearch(5)), "beam_size=5"),
-        (dict(num_translations=3), "num_translations=3"),
     ],
 )
 def test_what_an_export_for_litert_cannot_do(litert, options, message):
@@ -191,32 +179,3 @@ def test_what_runs_cannot_do(run, model):
         open_translator(run.path, num_translations=5)
     with pytest.raises(InputError, match="dtype='int8'"):
         open_translator(run.path, dtype="int8")
-
-
-def test_each_folder_has_its_translator(
-    run, model, saved_model, litert, monkeypatch
-):
-    run.save_checkpoint(model, 7, max_to_keep=5)
-    for cls in (Translator, SavedModelTranslator, LiteRTTranslator):
-        monkeypatch.setattr(
-            cls, "open", lambda *arguments, cls=cls: (cls, *arguments)
-        )
-    monkeypatch.setattr(opening, "import_tensorflow_quietly", lambda **_: None)
-    search = BeamSearch(2)
-    assert open_translator(saved_model, num_translations=2) == (
-        SavedModelTranslator,
-        saved_model / "10",
-        None,
-        2,
-    )
-    assert open_translator(litert, search=search) == (
-        LiteRTTranslator,
-        litert,
-        search,
-        None,
-        None,
-    )
-    cls, runs, *options = open_translator([run.path], checkpoint="7")
-    assert cls is Translator
-    assert [opened.path for opened in runs] == [run.path]
-    assert options == ["7", None, 1, "float32", None]

@@ -1,4 +1,4 @@
-"""Reading of run folders, which `TrainingRun` wrote."""
+"""Reading of run folders, which `Run` wrote."""
 
 import json
 from pathlib import Path
@@ -10,10 +10,9 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import Tokenizer
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import Run, step_of
+from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.weight_files import step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
-from keras_transformer.train.training_run import TrainingRun
 
 
 def test_open_reads_what_create_wrote(run):
@@ -75,27 +74,22 @@ def test_another_tokenizer_is_refused(run):
 
 
 def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
-    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
-    table = {piece: i for i, piece in enumerate(reversed(pieces))}
-    source = LookupVocabulary(run.tokenizer.model, table)
-    vocabulary = LookupVocabulary(run.tokenizer.model, table, source)
+    source = Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
+    pair = Tokenizer(run.tokenizer.model, ">>fra<<", source)
     path = tmp_path / "pair"
-    TrainingRun.create(path, run.config, {}, vocabulary)
+    Run.create(path, run.config, {}, pair)
     opened = Run.open(path)
-    assert opened.tokenizer.digest == vocabulary.digest
-    assert opened.tokenizer.table == table
-    swapped = {**table, pieces[-1]: 1, pieces[-2]: 0}
-    (path / "vocab.json").write_text(json.dumps(swapped))
-    with pytest.raises(InputError, match="vocab.json in .* must be the"):
+    assert opened.tokenizer.digest == pair.digest
+    assert opened.tokenizer.source.model == source.model
+    (path / "special_tokens_map.json").unlink()
+    with pytest.raises(InputError, match="source.spm, target.spm"):
         Run.open(path)
 
 
 def test_the_recipe_has_the_target_language(run, tmp_path):
-    pieces = run.tokenizer.pieces(range(run.tokenizer.vocab_size))
-    table = {piece: i for i, piece in enumerate([*pieces, ">>fra<<"])}
-    vocabulary = LookupVocabulary(run.tokenizer.model, table)
-    path = tmp_path / "pair"
-    TrainingRun.create(path, run.config, {"target": "deu"}, vocabulary)
+    tokenizer = Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
+    path = tmp_path / "tagged"
+    Run.create(path, run.config, {"target": "deu"}, tokenizer)
     assert Run.open(path).recipe["target"] == "deu"
     assert Run.open(path, ">>fra<<").recipe["target"] == "fra"
 
@@ -122,10 +116,10 @@ def test_a_run_may_have_a_search_of_its_own(run, tmp_path):
     opened = Run.open(run.path)
     assert opened.search is None and opened.default_search == BeamSearch()
     search = BeamSearch(6, 1.0, 512, length_penalty="power")
-    own = TrainingRun.create(
+    own = Run.create(
         tmp_path / "own", run.config, {}, run.tokenizer, search=search
     )
-    opened = TrainingRun.open(own.path)
+    opened = Run.open(own.path)
     assert opened.search == opened.default_search == search
     # A recipe that changes leaves it.
     opened.with_recipe({"seed": 4})

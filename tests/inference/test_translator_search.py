@@ -9,7 +9,6 @@ import keras_transformer as kt
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
-from keras_transformer.train.training_run import TrainingRun
 
 
 def test_a_prefix_per_text(translator):
@@ -95,25 +94,25 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     model, tokenizer, pairs, tmp_path
 ):
     def create(name, tokenizer):
-        TrainingRun.create(
+        Run.create(
             tmp_path / name, model.config, {}, tokenizer, model=model, step=1
         )
         return tmp_path / name
 
     runs = [create(name, tokenizer) for name in ("a", "b")]
-    both = kt.Translator.open(runs)
+    both = kt.open_translator(runs)
     assert len(both.models) == 2 and both("dog") == "Hund"
     with pytest.raises(kt.InputError, match="Received: no run"):
-        kt.Translator.open([])
+        kt.open_translator([])
     found = [(run.path, path.name) for run, path in both.checkpoints]
     assert found == [(run, "step-00000001.weights.h5") for run in runs]
     other = create("c", kt.Tokenizer.train(list(pairs), vocab_size=300))
     with pytest.raises(InputError, match=f"{other}"):
-        kt.Translator.open([runs[0], other])
+        kt.open_translator([runs[0], other])
 
 
-def test_opened_runs_and_another_task(model, tokenizer, tmp_path):
-    TrainingRun.create(
+def test_a_run_twice_and_a_different_task(model, tokenizer, tmp_path):
+    Run.create(
         tmp_path / "a",
         model.config,
         {"source": "eo"},
@@ -121,28 +120,27 @@ def test_opened_runs_and_another_task(model, tokenizer, tmp_path):
         model=model,
         step=1,
     )
-    run = Run.open(tmp_path / "a")
-    translator = kt.Translator.open(run)
+    run = tmp_path / "a"
+    translator = kt.open_translator(run)
     assert translator.languages == ("eo", None)
     assert kt.Translator(model, tokenizer).languages == (None, None)
-    assert translator.checkpoints[0][0] is run and translator("dog") == "Hund"
-    both = kt.Translator.open([run, tmp_path / "a"], num_translations=2)
+    assert translator("dog") == "Hund"
+    both = kt.open_translator([run, run], num_translations=2)
     assert both.models[0] is not both.models[1]
-    assert both.checkpoints[0][0] is run
     other = ParsingTask(split_words=False)
-    assert kt.Translator.open(run, task=other).task is other
+    assert kt.open_translator(run, task=other).task is other
 
 
 def test_the_search_of_a_run_is_the_default(model, tokenizer, tmp_path):
     def create(name, search):
-        return TrainingRun.create(
+        return Run.create(
             *(tmp_path / name, model.config, {}, tokenizer),
             **dict(model=model, step=1, search=search),
         )
 
     search = kt.BeamSearch(2, 1.5, 12, length_penalty="power")
     run, other = create("own", search), create("other", None)
-    translator = kt.Translator.open(run.path)
+    translator = kt.open_translator(run.path)
     assert translator.search == search
     # "Hund" is a token or several, and the end token.
     log_prob = translator.score("dog", "Hund").log_prob
@@ -152,9 +150,10 @@ def test_the_search_of_a_run_is_the_default(model, tokenizer, tmp_path):
     assert found.scores[0] == pytest.approx(log_prob / n**1.5, rel=1e-4)
     # What is given goes first, then what the first of several runs has.
     given = kt.BeamSearch(3)
-    assert kt.Translator.open(run, search=given).search == given
-    assert kt.Translator.open([run, other]).search == search
-    assert kt.Translator.open([other, run]).search == kt.BeamSearch()
+    paths = [run.path, other.path]
+    assert kt.open_translator(paths[0], search=given).search == given
+    assert kt.open_translator(paths).search == search
+    assert kt.open_translator(paths[::-1]).search == kt.BeamSearch()
 
 
 # === The graph of the model as it is ===
@@ -216,23 +215,22 @@ def test_other_values_of_weights_need_no_new_graph(model, tokenizer):
     changed = copied(model)
     translator = kt.Translator(changed, tokenizer)
     before = translator.translate("dog")
-    graph = translator._translate_graph()
+    (graph,) = translator.engine._graphs.values()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
     found = translator.translate("dog")
     assert abs(found.scores[0] - before.scores[0]) > 1e-3
-    assert translator._translate_graph() is graph
+    assert [*translator.engine._graphs.values()] == [graph]
     assert graph.experimental_get_tracing_count() == 1
 
 
 def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
-    texts = []
-    source_ids = translator.pipeline.source_ids
+    texts, encode = [], translator.tokenizer.encode_sources
 
     def watch(sources):
-        texts.extend(sources.numpy().tolist())
-        return source_ids(sources)
+        texts.extend(sources)
+        return encode(sources)
 
-    monkeypatch.setattr(translator.pipeline, "source_ids", watch)
+    monkeypatch.setattr(translator.tokenizer, "encode_sources", watch)
     translator.translate(list(pairs), batch_tokens=24)
     assert len(texts) == len(pairs)
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transformer.litert import LiteRTTranslator
+import keras_transformer as kt
 
 
 @pytest.fixture
@@ -13,4 +13,4 @@ def folder(litert_folder):
 @pytest.fixture(scope="session")
 def litert(litert_folder):
     """Returns the 3 best translations, as the fixture `translator`."""
-    return LiteRTTranslator.open(litert_folder)
+    return kt.open_translator(litert_folder)

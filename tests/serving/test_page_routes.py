@@ -1,7 +1,6 @@
 """The page to try a model with, over HTTP."""
 
 import json
-import types
 import urllib.parse
 import urllib.request
 
@@ -81,8 +80,9 @@ def test_invalid_fields_are_named(address, body, message):
 
 def test_a_target_language():
     """It stands after list marks, which are not part of the sentence."""
-    tokenizer = types.SimpleNamespace(languages=["deu", "fra"])
-    with served(FakeTranslator(tokenizer=tokenizer)) as address:
+    fake = FakeTranslator()
+    fake.target_languages = ["deu", "fra"]
+    with served(fake) as address:
         body = {"text": "- Yes.\n>>deu<< No.", "target_language": "fra"}
         answer = json.loads(fetch(f"{address}/translate", body)[1])
         sources = [sentence["source"] for sentence in answer["sentences"]]
@@ -95,14 +95,14 @@ def test_a_target_language():
 def test_what_the_page_knows(address):
     assert '"has_trace": true, "has_attention": true' in fetch(address)[1]
     run = {"source": "eo", "example": ">>en<< <bt> Ein <b>."}
-    export = FakeTranslator(metadata={"runs": [run]}, capabilities=frozenset())
+    export = FakeTranslator(metadata={"runs": [run]})
     with served(export) as address:
         page = fetch(address)[1]
         assert '"languages": ["eo", null], ' in page
         assert '"example": "Ein \\u003cb>.", ' in page
         assert '"has_trace": false, "has_attention": false' in page
         for path in ("trace", "attention"):
-            assert "needs a run" in error_of(f"{address}/{path}?text=dog")
+            assert "Received: " in error_of(f"{address}/{path}?text=dog")
 
 
 # === Other sites ===

@@ -112,11 +112,11 @@ logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
 # A test program in the background ignores it, as do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 class Slow(FakeTranslator):
-    def _translate_batch(self, rows, workers, sources, prefixes):
-        if "Yes" in sources.texts:
+    def _translate_batch(self, workers, texts, *arguments):
+        if "Yes" in texts:
             os.write(1, b"answering\\n")  # at once, from any thread
             time.sleep(60)
-        return super()._translate_batch(rows, workers, sources, prefixes)
+        return super()._translate_batch(workers, texts, *arguments)
 server._SECONDS_TO_FINISH = 1
 exporting.read_folder = lambda path: SimpleNamespace(name="demo")
 model = SimpleNamespace(open=lambda *arguments: Slow())

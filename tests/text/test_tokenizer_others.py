@@ -1,12 +1,13 @@
 """Vocabularies of others: the ids are those of the sentencepiece library."""
 
+import string
+
 import pytest
-import tensorflow as tf
 from documents import blocks
 from tokenizer_texts import CORPUS, odd_texts, write_model
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import open_tokenizer, open_vocabulary
+from keras_transformer.text import open_tokenizer
 from keras_transformer.text.tokenizer import Tokenizer
 
 TEXTS = [*CORPUS[:6], "ｆｕｌｌ ｗｉｄｔｈ ½ …", *odd_texts(300)]
@@ -61,10 +62,11 @@ def test_padding_is_added_after_the_ids_of_the_library(models, tmp_path):
         encoded = library.encode(TEXTS)
         assert tokenizer.encode_sources(TEXTS) == encoded
         assert tokenizer.encode_targets(TEXTS) == encoded
-        assert [*map(tokenizer.decode, encoded)] == library.decode(encoded)
+        texts = [x.strip(string.whitespace) for x in library.decode(encoded)]
+        assert [*map(tokenizer.decode, encoded)] == texts
         # A run has the model with padding, and opens again with the same ids.
         tokenizer.save_files(tmp_path)
-        assert open_vocabulary(tmp_path).digest == tokenizer.digest
+        assert Tokenizer.load(tmp_path).digest == tokenizer.digest
         assert open_tokenizer([tmp_path]).digest == tokenizer.digest
 
 
@@ -113,7 +115,7 @@ def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
     ):
         alone = Tokenizer(source.model, vocabulary.language_token)
         vocabulary.save_files(tmp_path)
-        opened = open_vocabulary(tmp_path)
+        opened = Tokenizer.load(tmp_path)
         assert opened.digest == vocabulary.digest
         source_ids = alone.encode_sources(texts)
         target_ids = target.encode_targets(texts)
@@ -121,22 +123,8 @@ def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
             assert tokenizer.normalizes_sources
             assert tokenizer.encode_sources(texts) == source_ids
             assert tokenizer.encode_targets(texts) == target_ids
-            in_graph = tokenizer.tokenize_sources(tf.constant(texts)).to_list()
-            assert in_graph == source_ids
     with pytest.raises(InputError, match="<ft>"):
         both.check_tags(["<ft>"])
-
-
-def test_graphs_have_the_same_ids(models, pair):
-    texts = tf.constant(TEXTS)
-    for path, library in models.values():
-        tokenizer = open_tokenizer([path])
-        ids = library.encode(TEXTS)
-        assert tokenizer.tokenize_sources(texts).to_list() == ids
-        assert tokenizer.tokenize_targets(texts).to_list() == ids
-    source, target, vocabulary = pair
-    assert vocabulary.tokenize_sources(texts).to_list() == source.encode(TEXTS)
-    assert vocabulary.tokenize_targets(texts).to_list() == target.encode(TEXTS)
 
 
 def test_models_without_the_ids_are_refused(models, tmp_path):

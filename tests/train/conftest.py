@@ -5,9 +5,9 @@ import digits
 import pytest
 from translation_fixtures import made_once
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.trainer import train
-from keras_transformer.train.training_run import TrainingRun
 
 
 @pytest.fixture(scope="session")
@@ -29,13 +29,13 @@ def one_step_run(corpus, tmp_path_factory):
         train(corpus, path, "tiny", recipe, architecture=digits.TINY)
 
     path = made_once(tmp_path_factory, "digits-runs/run", train_one_step)
-    return TrainingRun.open(path)
+    return Run.open(path)
 
 
 @pytest.fixture
 def run(one_step_run, tmp_path):
     shutil.copytree(one_step_run.path, tmp_path / "run")
-    return TrainingRun.open(tmp_path / "run")
+    return Run.open(tmp_path / "run")
 
 
 @pytest.fixture

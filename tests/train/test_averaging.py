@@ -5,10 +5,11 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch, Tokenizer
-from keras_transformer.inference.run_folder import step_of
+from keras_transformer.inference import run_folder
+from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.weight_files import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average, choose_checkpoints
-from keras_transformer.train.training_run import TrainingRun
 
 
 def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
@@ -19,12 +20,12 @@ def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
     search = BeamSearch(6, length_penalty="power")
     own = dataclasses.replace(run, search=search)
     averaged = average(own, tmp_path / "averaged", last=2)
-    assert TrainingRun.open(averaged.path).search == search
+    assert Run.open(averaged.path).search == search
     assert averaged.step == 3
     assert averaged.recipe["averaged"] == [
         f"step-{step:08d}.weights.h5" for step in (2, 3)
     ]
-    reopened = TrainingRun.open(tmp_path / "averaged").load_model()
+    reopened = Run.open(tmp_path / "averaged").load_model()
     for ours, theirs in zip(reopened.weights, start, strict=True):
         np.testing.assert_allclose(ours, 2.5 * theirs, rtol=1e-6)
 
@@ -66,8 +67,8 @@ def test_fewer_checkpoints_than_training_keeps_are_averaged(run):
     ("owner", "name"),
     [
         (Tokenizer, "save_files"),
-        (TrainingRun, "_save_weights"),
-        (TrainingRun, "_write_config"),
+        (run_folder, "save_weights"),
+        (Run, "_write_config"),
     ],
 )
 def test_an_average_that_was_interrupted_can_be_repeated(
@@ -86,7 +87,7 @@ def test_an_average_that_was_interrupted_can_be_repeated(
         average(run, tmp_path / "averaged", last=1)
     run.save_checkpoint(model, 2, max_to_keep=5)
     average(run, tmp_path / "averaged", last=1)
-    averaged = TrainingRun.open(tmp_path / "averaged")
+    averaged = Run.open(tmp_path / "averaged")
     assert [step_of(path) for path in averaged.checkpoints()] == [2]
 
 

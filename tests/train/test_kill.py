@@ -13,8 +13,8 @@ import pytest
 from helpers import free_ports
 from states import read_state
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.train.fitting.training_state import load_step
-from keras_transformer.train.training_run import TrainingRun
 
 STEPS = 12
 
@@ -39,7 +39,7 @@ def folder(tmp_path):
 
 
 def assert_same_state(found, expected):
-    states = [read_state(TrainingRun.open(path)) for path in (found, expected)]
+    states = [read_state(Run.open(path)) for path in (found, expected)]
     np.testing.assert_equal(*states)
     assert states[0]["step"] == STEPS
     return states[0]

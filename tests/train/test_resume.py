@@ -10,11 +10,11 @@ import pytest
 from digits import TINY
 
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.resume import RunOpener, TrainingData
-from keras_transformer.train.training_run import TrainingRun
 from keras_transformer.train.training_settings import choose_settings
 
 
@@ -66,7 +66,7 @@ def test_a_new_run_reports_its_data(corpus, tmp_path, capsys):
     assert "valid: 40 pairs kept, 243 source and 441 target" in printed
     assert "train: 2 steps are at most 0.2 passes over the data" in printed
     assert run.statistics["pairs"] == 360
-    assert TrainingRun.open(run.path).statistics == run.statistics
+    assert Run.open(run.path).statistics == run.statistics
 
 
 def test_what_a_run_without_validation_lacks(tmp_path, capsys):
@@ -182,14 +182,14 @@ def test_init_from_brings_the_tokenizer(corpus, run, tmp_path):
 
 def test_init_from_keeps_the_search(corpus, run, tmp_path):
     assert open_and_close(corpus, tmp_path / "none", init_from=run.path)
-    assert TrainingRun.open(tmp_path / "none").search is None
+    assert Run.open(tmp_path / "none").search is None
     path = run.path / "config.json"
     values = json.loads(path.read_text())
     values["search"] = {"beam_size": 6, "length_penalty": "power"}
     path.write_text(json.dumps(values))
     for _ in ("started", "resumed"):
         open_and_close(corpus, tmp_path / "new", init_from=run.path)
-        new = TrainingRun.open(tmp_path / "new")
+        new = Run.open(tmp_path / "new")
         assert new.search == BeamSearch(6, length_penalty="power")
 
 

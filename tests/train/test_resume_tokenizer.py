@@ -6,13 +6,13 @@ from digits import TINY
 from generated_treebank import write_treebank
 from tokenizer_texts import write_model
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener
 from keras_transformer.train.trainer import train
-from keras_transformer.train.training_run import TrainingRun
 from keras_transformer.train.training_settings import choose_settings
 
 SIZES = Recipe(vocab_size=300, max_length=24)
@@ -55,7 +55,7 @@ def test_two_models_are_trained_with(corpus, models, tmp_path):
         architecture=TINY,
         tokenizer=list(map(str, paths)),
     )
-    run = TrainingRun.open(output)
+    run = Run.open(output)
     sizes = run.config.source_vocab_size, run.config.vocab_size
     assert sizes == (source.GetPieceSize(), target.GetPieceSize())
     assert sizes[0] != sizes[1]

@@ -4,8 +4,8 @@ import digits
 import pytest
 from tokenizer_texts import CORPUS, sentencepiece_model
 
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.lookup_vocabulary import LookupVocabulary
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.training_settings import choose_settings
@@ -75,9 +75,10 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
     model = sentencepiece_model(CORPUS, 80)
     table = {x: i for i, x in enumerate(["<pad>", "</s>", "<unk>", "▁a", "b"])}
     for name, other in (("shared", table), ("own", {**table, "c": 5})):
-        source = LookupVocabulary(model, table)
+        source = model, table, SpecialTokens(eos="<pad>")
+        tokenizer = make_tokenizer(source, (model, other, SpecialTokens()))
         (tmp_path / name).mkdir()
-        LookupVocabulary(model, other, source).save_files(tmp_path / name)
+        tokenizer.save_files(tmp_path / name)
 
     def tied(*paths):
         config = choose_settings(

@@ -17,7 +17,7 @@ import tensorflow as tf
 
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding, pools
 from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.reading import without_tuning
@@ -34,7 +34,7 @@ _ROUNDS = 16
 
 def training_batches(
     pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
-    tokenizer: Vocabulary,
+    tokenizer: Tokenizer,
     *,
     batch_tokens: int,
     max_length: int,
@@ -54,7 +54,7 @@ def training_batches(
     Args:
         pairs: Source and target texts, such as `corpus.pairs("train")`; or a
             finite dataset of such pairs of scalar strings.
-        tokenizer: The `Vocabulary` of both sides, such as a `Tokenizer`.
+        tokenizer: The `Tokenizer` of both sides.
         batch_tokens: Maximum number of tokens in a batch, counting source,
             target and their padding: a batch of length `L` has
             `batch_tokens // (2 * L)` pairs.
@@ -83,7 +83,7 @@ def training_batches(
 
 def evaluation_batches(
     pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
-    tokenizer: Vocabulary,
+    tokenizer: Tokenizer,
     *,
     batch_tokens: int,
     max_length: int,
@@ -103,7 +103,7 @@ def evaluation_batches(
 
 def one_pass(
     shards: Sequence[TokenShard],
-    tokenizer: Vocabulary,
+    tokenizer: Tokenizer,
     batch_tokens: int,
     max_length: int,
 ) -> tf.data.Dataset:
@@ -118,7 +118,7 @@ class PairIds:
     def __init__(
         self,
         shards: Sequence[TokenShard],
-        tokenizer: Vocabulary,
+        tokenizer: Tokenizer,
         max_length: int,
     ) -> None:
         self.tokenizer = tokenizer
@@ -318,7 +318,7 @@ def _read_pool(
 
 
 def _batches_of_pool(
-    tokenizer: Vocabulary,
+    tokenizer: Tokenizer,
     source: tf.Tensor,  # [P, max_length]
     labels: tf.Tensor,  # [P, max_length]
     rows: tf.Tensor,  # which of them are the longest, and so on, [P]

@@ -12,7 +12,7 @@ import numpy as np
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import replace_invalid
 from keras_transformer.train.data.filters import (
     REASONS,
@@ -151,7 +151,7 @@ class PairEncoder:
 
     def __init__(
         self,
-        tokenizer: Vocabulary,
+        tokenizer: Tokenizer,
         max_length: int,
         task: Task | None = None,
         max_ratio: float | None = None,

@@ -8,7 +8,7 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.text import Vocabulary
+from keras_transformer.text import Tokenizer
 
 # Each bucket length is about 15% above the previous one. Measured with a
 # vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25 gives
@@ -42,7 +42,7 @@ def padded_rows(
 
 
 def make_batch(
-    source: tf.Tensor, labels: tf.Tensor, tokenizer: Vocabulary
+    source: tf.Tensor, labels: tf.Tensor, tokenizer: Tokenizer
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Returns inputs and labels of the model from padded rows, `[B, L]`."""
     # The decoder's input is the labels shifted right by one position. The end

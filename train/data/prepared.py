@@ -27,7 +27,7 @@ from keras_transformer.support.files import (
     write_json,
 )
 from keras_transformer.tasks import Task, find_task
-from keras_transformer.text import Vocabulary, open_vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.mixture import Entry
@@ -54,7 +54,7 @@ class Prepared(Split):
     task: Task
     source: str | None  # language codes, if they are known
     target: str | None
-    tokenizer: Vocabulary
+    tokenizer: Tokenizer
     max_length: int  # of a text, with the end token
     fixed: dict[str, Any]  # values of `Recipe` that training must have
     statistics: Statistics
@@ -69,7 +69,7 @@ class Prepared(Split):
         path = Path(path)
         file = path / "prepared.json"
         values = read_json(file)
-        tokenizer = open_vocabulary(path)
+        tokenizer = Tokenizer.load(path)
         try:
             expected = str(values["tokenizer"])
             parts = [dict(part) for part in values["parts"]]
@@ -157,7 +157,7 @@ def write_shards(folder: Path, shards: Iterable[TokenShard]) -> int:
 def write_description(
     folder: Path,
     corpus: "Corpus",
-    tokenizer: Vocabulary,
+    tokenizer: Tokenizer,
     recipe: Recipe,
     filters: PairFilters,
     text_splits: Sequence[str],

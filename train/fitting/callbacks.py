@@ -16,13 +16,13 @@ from typing import Any
 import keras
 import tensorflow as tf
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.train.fitting.training_log import CSVLog
 from keras_transformer.train.fitting.training_state import save_state
 from keras_transformer.train.strategy import worker
-from keras_transformer.train.training_run import TrainingRun
 
 logger = logging.getLogger(__name__)
 
@@ -238,7 +238,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     def __init__(
         self,
-        run: TrainingRun | None,  # None on workers other than the chief
+        run: Run | None,  # None on workers other than the chief
         max_to_keep: int,
         counter: StepCounter,
         gather_positions: Callable[[], Any],  # [workers, 2], of all together

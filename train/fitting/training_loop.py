@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
@@ -28,7 +29,6 @@ from keras_transformer.train.fitting.training_log import CSVLog
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.resume import RunOpener, TrainingData
 from keras_transformer.train.strategy import Worker
-from keras_transformer.train.training_run import TrainingRun
 from keras_transformer.train.training_settings import TrainingSettings
 
 logger = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ def run_training(
     output: Path,
     strategy: tf.distribute.Strategy,
     dry_run: bool = False,
-) -> TrainingRun | None:
+) -> Run | None:
     """Trains a run whose settings are checked; see `train`."""
     recipe, worker = settings.recipe, strategies.worker(strategy)
     check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
@@ -102,7 +102,7 @@ def compiled_model(
 
 
 def _restore(
-    model: Transformer, run: TrainingRun, init_from: Path | None, worker: Worker
+    model: Transformer, run: Run, init_from: Path | None, worker: Worker
 ) -> tuple[int, np.ndarray]:
     """Gives the model of every worker the state of the chief's run.
 
@@ -114,7 +114,7 @@ def _restore(
         step, positions = training_state.load_state(run, model)
         logger.info(f"training: resumed after step {step:,}")
     elif worker.is_chief and init_from is not None:
-        past = TrainingRun.open(init_from)
+        past = Run.open(init_from)
         checkpoint = past.find_checkpoint()
         # The weights alone: the optimizer starts again, with warm-up.
         model.set_weights(past.load_model(checkpoint).get_weights())
@@ -137,7 +137,7 @@ class Fitting:
     """Fits a compiled model to the data of its run."""
 
     model: Transformer  # with the state of the run
-    run: TrainingRun  # which the chief alone writes
+    run: Run  # which the chief alone writes
     recipe: Recipe
     data: TrainingData
     worker: Worker
@@ -166,7 +166,7 @@ class Fitting:
                 f"XLA: batches have up to {lengths} lengths; the first of each "
                 "takes seconds longer, to compile its program"
             )
-        log = CSVLog(self.run.log_path, step, worker.is_chief)
+        log = CSVLog(self.run.path / "log.csv", step, worker.is_chief)
         stopping = callbacks.EarlyStopping(recipe.patience, log)
         run = self.run if worker.is_chief else None
         checkpoints = callbacks.Checkpoints(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.inference.run_folder import RunFolder
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def save_state(
-    run: RunFolder, model: "keras.Model", step: int, positions: np.ndarray
+    run: Run, model: "keras.Model", step: int, positions: np.ndarray
 ) -> None:
     """Writes the state of a compiled model after an update atomically.
 
@@ -32,7 +32,7 @@ def save_state(
         np.savez(file, header=json.dumps(header), position=positions, **arrays)
 
 
-def load_state(run: RunFolder, model: "keras.Model") -> tuple[int, np.ndarray]:
+def load_state(run: Run, model: "keras.Model") -> tuple[int, np.ndarray]:
     """Assigns what `save_state` wrote for this run; returns step, positions."""
     variables = model_variables(model)
     with _open_state(run.state_path) as (header, file):

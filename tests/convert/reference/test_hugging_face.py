@@ -7,7 +7,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import tensorflow as tf
 
 pytest.importorskip("transformers")
 import torch
@@ -24,6 +23,18 @@ ENGLISH, GERMAN = (
 )
 # What the tokenizer of transformers also finds inside a text.
 SPECIAL = ("<s>", "</s>", "<unk>", "<pad>", ">>", "<<")
+
+
+def has_unknown_run(processor, text):
+    """Whether SentencePiece makes one unknown piece of several characters.
+
+    transformers has one id for it. Here each character has its own, if any.
+    """
+    pieces = processor.encode(text, out_type=str)
+    return any(
+        len(piece) > 1 and processor.is_unknown(processor.piece_to_id(piece))
+        for piece in pieces
+    )
 
 
 class Case:
@@ -92,15 +103,20 @@ def test_source_ids(case):
         for text in odd_texts(500)
         if not any(special in text for special in SPECIAL)
     ]
+    odd = len(texts)
+    texts = [
+        text
+        for text in texts
+        if not has_unknown_run(case.tokenizer.spm_source, text)
+    ]
+    assert len(texts) > 0.9 * odd
     codes = case.tokenizer.supported_language_codes
     texts += [f"{code} {text}" for code in codes for text in ENGLISH[:50]]
     expected = case.tokenizer(texts)["input_ids"]
     end = case.translator.tokenizer.eos_id
     assert len(texts) > 700 and len(codes) in (0, 2)
-    source = case.translator.tokenizer.source
-    assert [[*ids, end] for ids in source.encode(texts)] == expected
-    in_graph = source.tokenize(tf.constant(texts)).to_list()
-    assert [[*ids, end] for ids in in_graph] == expected
+    found = case.translator.tokenizer.encode_sources(texts)
+    assert [[*ids, end] for ids in found] == expected
 
 
 def test_logits(case):

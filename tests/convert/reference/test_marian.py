@@ -14,10 +14,10 @@ from marian_npz import (
     write_vocabulary,
     write_yaml,
 )
+from padded_search import search_padded
 
 from keras_transformer import convert
 from keras_transformer.decoding.scoring import token_log_probs
-from keras_transformer.inference.text_pipeline import TextPipeline
 
 pymarian = pytest.importorskip("pymarian")
 
@@ -165,10 +165,10 @@ class Case:
             f"--workspace 200 --quiet --n-best --word-scores --no-spm-decode "
             f"--mini-batch 1 --beam-size {size} --normalize {normalize}"
         )
-        pieces, found = self.vocabulary.table, [[] for _ in texts]
+        found = [[] for _ in texts]
         for line in "\n".join(program.translate(texts)).splitlines():
             number, words, log_probs, _, score = line.split(" ||| ")
-            ids = [pieces[word] for word in words.split()]
+            ids = list(map(self.vocabulary.id_of_piece, words.split()))
             log_probs = [float(x) for x in log_probs.split()[1:]]
             if len(log_probs) > len(ids):  # else the longest, without an end
                 ids.append(self.vocabulary.eos_id)
@@ -240,13 +240,14 @@ def test_searches(case, size):
     often.
     """
     search = dataclasses.replace(case.search, beam_size=size)
-    pipeline = TextPipeline([case.model], case.vocabulary)
-    found = pipeline.search(case.source, search.beam_size, search)
-    scores = found.scores.numpy()[:, 0]
+    found = search_padded(
+        case.model, case.vocabulary, case.source.tolist(), search
+    )
+    scores = found.scores[:, 0]
     ours = [
         row[:length].tolist()
         for row, length in zip(
-            found.ids.numpy()[:, 0], found.lengths.numpy()[:, 0], strict=True
+            found.ids[:, 0], found.lengths[:, 0], strict=True
         )
     ]
     best = [rows[0] for rows in case.marian(size)]

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from marian_npz import DEMO
+from padded_search import search_padded
 
 from keras_transformer import convert
-from keras_transformer.inference.text_pipeline import TextPipeline
 
 FOLDER = os.environ.get("OPENNMT_MODELS")
 if not FOLDER:
@@ -84,13 +84,14 @@ def test_searches(case, name):
     settings = case.search
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
-    pipeline = TextPipeline([case.model], case.vocabulary)
-    found = pipeline.search(case.source, settings.beam_size, settings)
-    scores = found.scores.numpy()[:, 0]
+    found = search_padded(
+        case.model, case.vocabulary, case.source.tolist(), settings
+    )
+    scores = found.scores[:, 0]
     ours = [
         row[:length].tolist()
         for row, length in zip(
-            found.ids.numpy()[:, 0], found.lengths.numpy()[:, 0], strict=True
+            found.ids[:, 0], found.lengths[:, 0], strict=True
         )
     ]
     theirs = case.hypotheses(name)

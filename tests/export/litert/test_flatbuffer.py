@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from ai_edge_litert.schema_py_generated import ModelT, TensorType
 
+import keras_transformer as kt
 from keras_transformer.export import save_litert
-from keras_transformer.litert import LiteRTTranslator
 
 # What the graphs take without their weights.
 GRAPHS = 70_000
@@ -35,7 +35,7 @@ def check_size(folder, translator, bytes_per_weight):
 
 
 def errors_per_token(folder, translator, pairs):
-    loaded = LiteRTTranslator.open(folder)
+    loaded = kt.open_translator(folder)
     sources, targets = list(pairs), list(pairs.values())
     found, expected = (
         np.log([score.perplexity for score in one.score(sources, targets)])
@@ -51,7 +51,7 @@ def int8(translator, tmp_path_factory):
 
 
 def test_int8_translates_what_the_model_has_learned(int8, translator, pairs):
-    loaded = LiteRTTranslator.open(int8)
+    loaded = kt.open_translator(int8)
     assert loaded.dtype == "int8"
     assert loaded(list(pairs)) == list(pairs.values())
     errors = errors_per_token(int8, translator, pairs)

@@ -5,12 +5,8 @@ import pytest
 from helpers import randomise
 
 import keras_transformer as kt
+from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.export import save_litert
-from keras_transformer.litert import LiteRTTranslator
-from keras_transformer.text.lookup_vocabulary import (
-    LookupVocabulary,
-    SpecialTokens,
-)
 
 TEXTS = [
     "The good house sleeps.",
@@ -62,7 +58,7 @@ def check(models, tokenizer, path, alpha=0.6):
     """Compares n-best lists and the scores of given translations."""
     search = kt.BeamSearch(4, alpha)
     expected = kt.Translator(models, tokenizer, search, 4)
-    found = LiteRTTranslator.open(save_litert(expected, path))
+    found = kt.open_translator(save_litert(expected, path))
     for ours, theirs in zip(
         found.translate(TEXTS), expected.translate(TEXTS), strict=True
     ):
@@ -109,9 +105,9 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         {piece: i for i, piece in enumerate([*special, *rest])}
         for rest in names
     ]
-    tokens = SpecialTokens(source_eos_token="<pad>", language_token=">>deu<<")
-    source = LookupVocabulary(tokenizer.model, tables[0], special=tokens)
-    vocabulary = LookupVocabulary(tokenizer.model, tables[1], source, tokens)
+    specials = SpecialTokens(eos="<pad>"), SpecialTokens()
+    sides = zip([tokenizer.model] * 2, tables, specials, strict=True)
+    vocabulary = make_tokenizer(*sides).translating_to("deu")
     assert vocabulary.vocab_size == 307
     fields = VARIANTS["marian"] | dict(num_layers=1, tied_embeddings="none")
     model = random_model(vocabulary, **fields)

@@ -12,7 +12,6 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 from keras_transformer.export.litert import to_litert as writer
-from keras_transformer.litert import LiteRTTranslator
 from keras_transformer.support.errors import InputError
 
 
@@ -69,13 +68,13 @@ def test_metadata(folder, translator):
         "runs": [],
         "by": "me",
     }
-    assert LiteRTTranslator.open(folder).metadata == found
+    assert kt.open_translator(folder).metadata == found
 
 
 def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
     sampling = kt.Sampling(alpha=0.3, extra_length=7)
     sampler = kt.Translator(model, tokenizer, sampling)
-    found = LiteRTTranslator.open(save_litert(sampler, tmp_path / "model"))
+    found = kt.open_translator(save_litert(sampler, tmp_path / "model"))
     assert found.search == kt.BeamSearch(alpha=0.3, extra_length=7)
     assert found("dog") == "Hund"
 
@@ -122,7 +121,7 @@ def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     # There are enough candidates, whatever is banned.
     search = kt.BeamSearch(6, no_repeat_ngram=1)
     translator = kt.Translator(model, tokenizer, search, 6)
-    found = LiteRTTranslator.open(save_litert(translator, tmp_path / "a"))
+    found = kt.open_translator(save_litert(translator, tmp_path / "a"))
     assert found.metadata["largest_beam_size"] == 6
     ours, theirs = found.translate("dog"), translator.translate("dog")
     assert ours.texts == theirs.texts and len(ours.texts) == 6
@@ -131,4 +130,5 @@ def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
 
 def test_another_model_is_not_written(model, tokenizer, converted, tmp_path):
     other = kt.Transformer(model.config)
-    refused(kt.Translator(other, tokenizer), tmp_path, "LoRA", RuntimeError)
+    message = "I am a student"
+    refused(kt.Translator(other, tokenizer), tmp_path, message, RuntimeError)

@@ -5,9 +5,8 @@ Needs PyTorch and transformers.
 
 import numpy as np
 import pytest
-import tensorflow as tf
 from documents import blocks
-from random_models import random_translator, table_vocabulary
+from random_models import model_inputs, random_translator, table_vocabulary
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
@@ -41,22 +40,20 @@ def opened(folder):
 
 def check_logits(translator, model, texts=TEXTS):
     """Of sources padded to one length, and of targets of another."""
-    pipeline, pad = translator.pipeline, translator.model.config.pad_id
-    texts = tf.constant(texts)
-    source, _, _ = pipeline.with_end(pipeline.source_ids(texts))
-    labels, _, _ = pipeline.labels_with_end(pipeline.target_ids(texts))
-    inputs = {"source": source, "target": pipeline.decoder_input(labels)}
+    pad = translator.model.config.pad_id
+    inputs = model_inputs(translator, texts, texts)
     expected = translator.model(inputs).numpy()
-    ids, start = (torch.tensor(x.numpy()).long() for x in inputs.values())
+    ids, start = (torch.tensor(x).long() for x in inputs.values())
     with torch.no_grad():
         found = model(
             input_ids=ids, attention_mask=ids != pad, decoder_input_ids=start
         ).logits.numpy()
+    is_token = inputs["target"] != pad
+    is_token[:, 0] = True  # the start token, which may be that of padding
     # What is never written has another bias when it is read back.
-    banned = pipeline.special_ids.banned_ids
+    banned = translator.engine.special_ids.banned_ids
     found, expected = (
-        np.delete(x[labels.numpy() != pad], banned, axis=-1)
-        for x in (found, expected)
+        np.delete(x[is_token], banned, axis=-1) for x in (found, expected)
     )
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
@@ -70,7 +67,8 @@ def check_logits(translator, model, texts=TEXTS):
     ],
 )
 def test_logits(tokenizer, tmp_path, name, separate):
-    fields = VARIANTS[name]
+    # Exports compare no samples, and searches take seconds.
+    fields = VARIANTS[name] | dict(search=kt.Sampling())
     if separate:
         tokenizer = table_vocabulary(tokenizer, separate=True)
     translator = random_translator(tokenizer, layer_norm_epsilon=1e-5, **fields)
@@ -134,11 +132,11 @@ def test_ids_and_texts(translator, folder, pairs):
 
 def test_language_tokens(tokenizer, tmp_path):
     vocabulary = table_vocabulary(tokenizer)
-    translator = random_translator(vocabulary)
+    translator = random_translator(vocabulary, search=kt.Sampling())
     path = save_huggingface(translator, tmp_path / "model")
     model, theirs = opened(path)
-    for text in (">>fra<< The dog.", ">>deu<<a", ">>deu<< The dog."):
-        (ids,) = vocabulary.source.encode([text])
+    for text in (">>fra<< The dog.", ">>deu<< a", ">>deu<< The dog."):
+        (ids,) = vocabulary.encode_sources([text])
         assert theirs(text).input_ids == [*ids, vocabulary.eos_id]
     start = model.generation_config.decoder_start_token_id
-    assert start == vocabulary.table["<go>"]
+    assert start == vocabulary.id_of_piece("<go>")

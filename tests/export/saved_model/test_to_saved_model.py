@@ -19,7 +19,7 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 import keras_transformer as kt
 from keras_transformer.export import save
-from keras_transformer.export.saved_model.exported_signatures import Signatures
+from keras_transformer.export.saved_model.signatures import Signatures
 from keras_transformer.inference.records import Translation
 
 TEXTS = [
@@ -98,6 +98,20 @@ def test_metadata(exported):
     assert (found["dtype"], found["languages"]) == ("float32", [])
     names = ["score", "serving_default", "translate_prefix"]
     assert found["signatures"] == names
+
+
+def test_a_different_model_is_not_written(
+    exported, model, tokenizer, tmp_path, monkeypatch
+):
+    def save_exported(module, folder, signatures):
+        ignored = shutil.ignore_patterns("assets.extra")
+        shutil.copytree(exported, folder, ignore=ignored, dirs_exist_ok=True)
+
+    monkeypatch.setattr(tf.saved_model, "save", save_exported)
+    translator = kt.Translator(kt.Transformer(model.config), tokenizer)
+    with pytest.raises(RuntimeError, match="I am a student"):
+        save(translator, tmp_path / "1", [])
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.slow

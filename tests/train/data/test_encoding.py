@@ -60,13 +60,14 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
         )
 
 
-def test_ids_are_those_of_the_graph(tokenizer):
-    """Bytes that are not UTF-8, too, which a dataset may have."""
+def test_ids_are_those_of_the_tokenizer(tokenizer):
+    """Bytes that are not UTF-8, which a dataset may have, are replaced."""
     texts = [b"d\xffog", b" dog\xe2\x82 ", "\u00a0Hund\u200b\0s".encode()]
     pairs = tf.data.Dataset.from_tensor_slices((texts, texts[::-1]))
     (shard,) = PairEncoder(tokenizer, 90).shards(pairs)
-    sources = tokenizer.tokenize_sources(tf.constant(texts)).to_list()
-    targets = tokenizer.tokenize_targets(tf.constant(texts[::-1])).to_list()
+    texts = ["d\ufffdog", " dog\ufffd\ufffd ", "\u00a0Hund\u200b\0s"]
+    sources = tokenizer.encode_sources(texts)
+    targets = tokenizer.encode_targets(texts[::-1])
     assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
 
 

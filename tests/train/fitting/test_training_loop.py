@@ -11,7 +11,8 @@ import tensorflow as tf
 from digits import TINY
 from states import read_state
 
-from keras_transformer.inference.run_folder import step_of
+from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.weight_files import step_of
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.fitting import (
     callbacks,
@@ -25,7 +26,6 @@ from keras_transformer.train.fitting.training_loop import (
 from keras_transformer.train.resume import TrainingData
 from keras_transformer.train.strategy import open_strategy
 from keras_transformer.train.trainer import train
-from keras_transformer.train.training_run import TrainingRun
 
 EPOCHS = dict(steps=20, steps_per_epoch=5)
 
@@ -123,7 +123,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     # Between the weights and the state of a checkpoint, by a full disk: the
     # last one, after steps that do not fill an epoch.
     full = OSError(28, "No space left on device")
-    printed = run_until(TrainingRun, "save_checkpoint", 12, full, steps=12)
+    printed = run_until(Run, "save_checkpoint", 12, full, steps=12)
     assert (
         "stopped at step 12; the same command resumes after step 10\n"
         in printed
@@ -133,7 +133,7 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     printed = run_until(*step_end, 14, signal.SIGINT)
     assert "training: resumed after step 10" in printed
     assert "at step 14; the same command resumes after step 14\n" in printed
-    run = TrainingRun.open(stopped)
+    run = Run.open(stopped)
     step = training_state.load_step(run.state_path)
     assert (step, run.step) == (14, 12)
 
@@ -141,7 +141,10 @@ def test_training_that_was_interrupted_ends_as_if_it_had_not_been(
     np.testing.assert_equal(read_state(resumed), read_state(whole))
     ours, theirs = (
         {row["step"]: row["val_nll"] for row in rows}
-        for rows in (read_log(resumed.log_path), read_log(whole.log_path))
+        for rows in (
+            read_log(resumed.path / "log.csv"),
+            read_log(whole.path / "log.csv"),
+        )
     )
     assert set(ours) == {5, 10, 12, 15, 20}
     assert {step: ours[step] for step in theirs} == theirs
@@ -170,7 +173,7 @@ def test_interrupted_training_on_two_replicas(corpus, tmp_path, monkeypatch):
     assert read_checkpoints(resumed) == read_checkpoints(whole)
     kept = ("step", "loss", "val_nll", "val_score", "learning_rate")
     ours, theirs = (
-        [[row.get(k) for k in kept] for row in read_log(run.log_path)]
+        [[row.get(k) for k in kept] for row in read_log(run.path / "log.csv")]
         for run in (resumed, whole)
     )
     assert ours == theirs
@@ -223,7 +226,7 @@ def test_a_run_without_a_better_loss_is_not_continued(
 
 
 def test_the_log(whole):
-    rows = read_log(whole.log_path)
+    rows = read_log(whole.path / "log.csv")
     assert [row["step"] for row in rows] == [5, 10, 15, 20]
     assert [row["val_score"] for row in rows] == [1, 3, 2, 2]
     assert rows[3]["val_nll"] < rows[0]["val_nll"] < 6
@@ -257,7 +260,7 @@ def test_tensorboard(corpus, whole):
         )
         return found.Reload()
 
-    rows = read_log(whole.log_path)
+    rows = read_log(whole.path / "log.csv")
     logged = events("validation").Tensors("epoch_nll")
     values = [float(tf.make_ndarray(event.tensor_proto)) for event in logged]
     assert values == pytest.approx([row["val_nll"] for row in rows], rel=1e-4)
@@ -276,7 +279,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     new = train_digits(
         corpus, tmp_path / "new", init_from=run.path, steps=1, vocab_size=290
     )
-    assert TrainingRun.open(new.path).recipe["vocab_size"] == 300
+    assert Run.open(new.path).recipe["vocab_size"] == 300
     found = read_state(new)
     assert found.pop("step") == 0 and not found.pop("position").any()
     assert {"step", "position", *found} == past.keys()

@@ -1,0 +1,238 @@
+"""The signatures of an exported model: graph functions of string tensors.
+
+Letters: B = batch, n = translations returned, K = beam size or number of
+samples.
+"""
+
+import dataclasses
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import tensorflow as tf
+
+from keras_transformer.decoding import search_arrays, sequence_scores
+from keras_transformer.decoding.settings import BeamSearch, Search, converted
+from keras_transformer.export.saved_model.text_graph import TextGraph
+from keras_transformer.inference.translator import Translator
+from keras_transformer.support.fields import check_values, one_of
+
+# A larger batch is decoded in slices, so that the float32 values over the
+# vocabulary, of which there are a few copies, take this much memory each.
+_LARGEST = 2**24  # values: 64 MiB
+
+Tensors = dict[str, tf.Tensor]  # by name
+
+
+_TEXT = tf.TensorSpec([None], tf.string, "text")
+# The inputs of each signature.
+SIGNATURES = {
+    "serving_default": [_TEXT],  # n translations
+    "score": [_TEXT, tf.TensorSpec([None], tf.string, "translation")],
+    "translate_nbest": [_TEXT],  # all K, with lengths and pieces
+    # Translations that begin with the prefix.
+    "translate_prefix": [_TEXT, tf.TensorSpec([None], tf.string, "prefix")],
+    "translate_with_options": [  # K translations
+        _TEXT,
+        tf.TensorSpec([], tf.int32, "beam_size"),
+        tf.TensorSpec([], tf.float32, "alpha"),
+        tf.TensorSpec([], tf.int32, "extra_length"),
+        tf.TensorSpec([], tf.float32, "length_factor"),
+    ],
+}
+_REQUIRED = ("serving_default", "score")
+
+
+def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
+    """Returns assertions that the tensors among settings are in their range."""
+    assertions = []
+    for field in dataclasses.fields(settings):
+        value, rule = getattr(settings, field.name), field.metadata["rule"]
+        if tf.is_tensor(value):
+            message = f"{field.name} must be {rule.expected}. Received:"
+            valid = rule.in_range(value)
+            assertions.append(tf.debugging.Assert(valid, [message, value]))
+    return tuple(assertions)
+
+
+class Signatures(tf.Module):
+    """Makes the signatures of a translator."""
+
+    def __init__(self, translator: Translator) -> None:
+        super().__init__()
+        self._engine = translator.engine
+        self._tokenizer = translator.tokenizer
+        self._n = translator.num_translations
+        self._search = translator.search
+        # A SavedModel contains what it finds through attributes.
+        self.variables_of_models = [
+            w.value for model in translator.models for w in model.weights
+        ]
+        self.text = TextGraph(translator.tokenizer)
+
+    def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Returns functions by name: all, or some besides the required ones."""
+        names = SIGNATURES if names is None else [*_REQUIRED, *names]
+        for name in names:
+            check_values(one_of(*SIGNATURES), signatures=name)
+        return {
+            name: tf.function(
+                getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
+            )
+            for name in names
+        }
+
+    def _serving_default(self, text: tf.Tensor) -> Tensors:
+        return self._translate_prefix(text, tf.zeros_like(text))
+
+    def _translate_prefix(self, text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text, prefix)
+
+    def _translate_nbest(self, text: tf.Tensor) -> Tensors:
+        count, texts = self._search.num_hypotheses, (text, tf.zeros_like(text))
+        return self._translate(self._search, count, *texts, details=True)
+
+    def _translate_with_options(
+        self, text: tf.Tensor, *options: tf.Tensor
+    ) -> Tensors:
+        names = [spec.name for spec in SIGNATURES["translate_with_options"][1:]]
+        search = dataclasses.replace(
+            converted(self._search, BeamSearch),
+            **dict(zip(names, options, strict=True)),
+        )
+        prefix = tf.zeros_like(text)
+        return self._translate(search, search.beam_size, text, prefix)
+
+    def _translate(
+        self,
+        search: Search,
+        count: int | tf.Tensor,
+        *texts: tf.Tensor,
+        details: bool = False,
+    ) -> Tensors:
+        """Translates texts, with a prefix for each, in slices.
+
+        Details are the lengths and pieces of translations.
+        """
+
+        def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
+            tokenizer, most = self._tokenizer, self._engine.max_length
+            source, source_lengths, source_cut = self._source(text)
+            # A token and the end token follow.
+            prefix, prefix_lengths, prefix_cut = self._padded(
+                self.text.target_ids(prefix), max(most - 2, 0)
+            )
+            extra = search.extra_length
+            # Python's integers may exceed int32.
+            extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, most)
+            # What ends sources may be padding.
+            end = int(tokenizer.source_eos_id != tokenizer.pad_id)
+            limits = search_arrays.longest_outputs(
+                tf,
+                tf.cast(source_lengths - 1 + end, tf.float32),
+                tf.cast(prefix_lengths, tf.float32),
+                search.length_factor,
+                tf.cast(extra, tf.float32),
+                most,
+            )
+            limits = tf.cast(limits, tf.int32)
+            found = self._engine.search_tensors(
+                source, prefix, limits, search, count
+            )
+            is_empty = source_lengths[:, None] == 1  # nothing but the end
+            ids = tf.where(is_empty[..., None], tokenizer.pad_id, found.ids)
+            lengths = tf.where(is_empty, 0, found.lengths)
+            columns = {
+                "translations": self.text.texts(ids),
+                "scores": tf.where(is_empty, 0.0, found.scores),
+                "source_truncated": source_cut | prefix_cut,
+                "at_length_limit": lengths[:, 0] >= limits,
+            }
+            if details:
+                columns["lengths"] = lengths
+                columns["pieces"] = self.text.joined_pieces(ids)
+            return columns
+
+        with tf.control_dependencies(_checked(search)):
+            rows = self._rows(tf.identity(search.num_hypotheses))
+        return self._in_slices(translate, rows, *texts)
+
+    def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
+        source, source_lengths, source_cut = self._source(text)
+        labels, lengths, cut = self._padded(
+            self.text.target_ids(translation),
+            self._engine.max_length - 1,
+            self._tokenizer.eos_id,
+        )
+        log_probs = self._in_slices(
+            self._engine.token_log_probs,
+            self._rows(tf.maximum(tf.shape(labels)[1], 1)),
+            source,
+            labels,
+        )
+        # The empty translation of an empty source is certain.
+        has_tokens = (source_lengths > 1) | (lengths > 1)
+        log_probs = tf.where(has_tokens[:, None], log_probs, 0.0)
+        scores = sequence_scores(log_probs, lengths, self._search)
+        return {
+            "token_log_probs": log_probs,
+            **scores._asdict(),
+            "lengths": lengths,
+            "pieces": self.text.joined_pieces(labels),
+            "source_truncated": source_cut,
+            "translation_truncated": cut,
+        }
+
+    def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Returns what `_padded` returns of sources with their end tokens."""
+        ids, longest = self.text.source_ids(text), self._engine.max_length - 1
+        return self._padded(ids, longest, self._tokenizer.source_eos_id)
+
+    def _padded(
+        self, ids: tf.RaggedTensor, longest: int, *end: int
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns ids `[B, S]`, their lengths `[B]`, and which were cut."""
+        cut = ids.row_lengths() > longest
+        ends = tf.fill([ids.nrows(), len(end)], end[0] if end else 0)
+        ids = tf.concat([ids[:, :longest], ends], axis=1)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        return ids.to_tensor(self._tokenizer.pad_id), lengths, cut
+
+    def _rows(self, count: int | tf.Tensor) -> tf.Tensor:
+        """Returns how many sentences to decode at once, each of `count`."""
+        values = count * self._tokenizer.vocab_size
+        return tf.maximum(_LARGEST // values, 1)
+
+    def _in_slices(
+        self, function: Callable, rows: tf.Tensor, *tensors: tf.Tensor
+    ) -> Any:
+        """Calls a function with slices of a batch, and joins what it returns.
+
+        The first axis of every tensor, given and returned, is the batch.
+        """
+        tensors = [tf.ensure_shape(x, [None, *x.shape[1:]]) for x in tensors]
+        sizes = [tf.shape(x)[0] for x in tensors]
+        check = tf.debugging.Assert(
+            tf.reduce_all(tf.equal(sizes, sizes[0])),
+            ["Each text must have one of every other input. Received:", sizes],
+        )
+        with tf.control_dependencies([check]):
+            batch = tf.identity(sizes[0])
+        call = tf.function(function, autograph=False).get_concrete_function(
+            *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
+        )
+        count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch
+        arrays = tf.nest.map_structure(
+            lambda x: tf.TensorArray(
+                x.dtype, count, infer_shape=False, element_shape=x.shape
+            ),
+            call.structured_outputs,
+        )
+
+        def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+            outputs = call(*(x[i * rows : (i + 1) * rows] for x in tensors))
+            return i + 1, tf.nest.map_structure(
+                lambda array, x: array.write(i, x), arrays, outputs
+            )
+
+        _, arrays = tf.while_loop(lambda i, _: i < count, body, (0, arrays))
+        return tf.nest.map_structure(lambda array: array.concat(), arrays)

@@ -1,0 +1,111 @@
+"""Texts to ids and back in a graph of TensorFlow, as a `Tokenizer` does."""
+
+import hashlib
+from typing import Any
+
+import tensorflow as tf
+
+from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text import Tokenizer
+from keras_transformer.text.normalization import INVISIBLE, SPACES
+
+
+class TextGraph(tf.Module):
+    """What a `Tokenizer` does in Python, on tensors.
+
+    Make it an attribute of the module that is saved, which tracks it.
+    """
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        super().__init__()
+        self._tokenizer = tokenizer
+        self._source = self._target = _sentencepiece(tokenizer.model)
+        if tokenizer.source is not tokenizer:
+            self._source = _sentencepiece(tokenizer.source.model)
+
+    def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns ids `[B, (S)]` of sources `[B]`; blank ones have none."""
+        tokenizer, text = self._tokenizer, _without_blank(text)
+        if tokenizer.normalizes_sources:
+            text = _normalize(text)
+        if tokenizer.needs_no_tag:
+            pattern = rf"({tokenizer.needs_no_tag})\C*"  # \C is a byte
+            has_tag = tf.strings.regex_full_match(text, pattern)
+            tagged = tf.strings.join([f"{tokenizer.language_token} ", text])
+            text = tf.where(has_tag, text, tagged)
+        return _encode(self._source, tokenizer.source, text)
+
+    def target_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
+        """Returns ids `[B, (T)]` of targets `[B]`."""
+        if self._tokenizer.normalizes_sources:
+            text = _without_blank(text)
+        return _encode(self._target, self._tokenizer, text)
+
+    def texts(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns texts of target ids `[..., T]`; see `Tokenizer.decode`."""
+        tokenizer, shape = self._tokenizer, tf.shape(ids)
+        # [N, T]. N is computed, since -1 is ambiguous for T = 0.
+        rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
+        is_end = tf.cast(rows == tokenizer.eos_id, tf.int32)
+        keep = (
+            (tf.cumsum(is_end, axis=1) == 0)
+            & (rows != tokenizer.pad_id)
+            & (rows != tokenizer.bos_id)
+        )
+        known = (rows >= 0) & (rows < tokenizer.vocab_size)
+        rows = tf.where(known, rows, tokenizer.unk_id)
+        texts = self._target.detokenize(tf.ragged.boolean_mask(rows, keep))
+        texts = tf.strings.strip(texts)
+        return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
+
+    def joined_pieces(self, ids: tf.Tensor) -> tf.Tensor:
+        """Returns the pieces of target ids `[..., T]`, but not of padding."""
+        pieces = self._target.id_to_string(ids)
+        is_token = ids != self._tokenizer.pad_id
+        pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
+        return tf.strings.strip(tf.strings.reduce_join(pieces, axis=-1))
+
+
+def _normalize(text: tf.Tensor) -> tf.Tensor:
+    """Returns text as `normalization.normalize_source` does."""
+    text = tf.strings.regex_replace(text, INVISIBLE, "")
+    return tf.strings.regex_replace(text, SPACES, " ")
+
+
+def _without_blank(text: tf.Tensor) -> tf.Tensor:
+    """Returns text as `normalization.without_blank` does."""
+    return tf.where(tf.strings.strip(_normalize(text)) == "", "", text)
+
+
+def _encode(ops: Any, side: Tokenizer, text: tf.Tensor) -> tf.RaggedTensor:
+    # The operation flattens texts of any other rank.
+    ids = ops.tokenize(tf.ensure_shape(text, [None]))
+    known = ids.values < side.vocab_size
+    return ids.with_values(tf.where(known, ids.values, side.unk_id))
+
+
+def _sentencepiece(model: bytes) -> Any:
+    """Returns tensorflow-text's tokenizer with a named model resource.
+
+    By default the cached kernel that creates the resource owns it, and
+    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
+    with "Resource ... does not exist". A resource with a shared name persists.
+    The name is a digest, so that only equal models share a resource.
+    """
+    with explain_missing_packages():
+        import tensorflow_text
+        from tensorflow_text.python.ops import sentencepiece_tokenizer
+
+    class Model(tf.saved_model.experimental.TrackableResource):
+        def _create_resource(self) -> tf.Tensor:
+            library = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
+            return library.sentencepiece_op(
+                model=model, shared_name=hashlib.sha256(model).hexdigest()
+            )
+
+    # FastSentencepieceTokenizer gives wrong ids for BPE.
+    ops = tensorflow_text.SentencepieceTokenizer(model)
+    ops._model_resource = Model()
+    # The first access creates it, which must not happen in a graph.
+    _ = ops._model_resource.resource_handle
+    return ops

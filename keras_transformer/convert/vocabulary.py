@@ -1,0 +1,93 @@
+"""A SentencePiece model and a table of ids become one SentencePiece model.
+
+Other systems split texts with one model and look the ids of the pieces up in
+a table, often that of both languages.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.text.normalization import SOURCE_MARK
+from keras_transformer.text.sentencepiece_model import (
+    load_processor,
+    parse_model,
+)
+from keras_transformer.text.tokenizer import END_OF_IDS, Tokenizer
+
+_LANGUAGE = re.compile("^(>>[^<>]+<<)$")
+# The types of pieces in sentencepiece_model.proto.
+_NORMAL, _UNKNOWN, _CONTROL, _GIVEN, _UNUSED = range(1, 6)
+
+
+class SpecialTokens(NamedTuple):
+    """The pieces with a meaning for the model."""
+
+    pad: str = "<pad>"
+    unk: str = "<unk>"
+    bos: str = "<pad>"  # the decoder's first input
+    eos: str = "</s>"
+
+
+def make_tokenizer(source: tuple, target: tuple) -> Tokenizer:
+    """Returns the tokenizer of two sides: arguments of `model_with_ids`."""
+    read, written = model_with_ids(*source), model_with_ids(*target)
+    if read == written:
+        return Tokenizer(written)
+    return Tokenizer(written, source=Tokenizer(read))
+
+
+def model_with_ids(
+    model: bytes, table: Mapping[str, Any], special: SpecialTokens
+) -> bytes:
+    """Returns a SentencePiece model with the ids of a table.
+
+    Pieces of the table that the model lacks are never found in texts, except
+    single characters and, before texts, languages such as `>>deu<<`. Pieces
+    of the model that the table lacks are behind all ids, and so unknown.
+
+    Raises:
+        InputError: If `model` is not such a model, or the table does not have
+            the special tokens, and the ids from 0 on, each once.
+    """
+    load_processor(model)  # checks it
+    ids = list(table.values())
+    if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
+        raise InputError(
+            "A table of pieces must have the ids from 0 on, each once. "
+            f"Received: {len(ids):,} pieces with other ids"
+        )
+    missing = [x for x in dict.fromkeys(special) if x not in table]
+    if missing:
+        raise InputError(
+            "A table of pieces must have its special tokens. Received: "
+            f"{len(table):,} pieces, without {', '.join(missing)}"
+        )
+    proto = parse_model(model.removesuffix(SOURCE_MARK))
+    own = {x.piece: x for x in proto.pieces if x.type != _UNKNOWN}
+    # A piece without a type is a normal one.
+    scores = (x.score for x in own.values() if x.type in (0, _NORMAL))
+    # The score of unknown characters in a unigram model.
+    lowest = min(scores, default=0.0) - 10
+    del proto.pieces[:]
+    table = {_LANGUAGE.sub(r"▁\1", piece): i for piece, i in table.items()}
+    for name in sorted(table, key=table.__getitem__):
+        piece = proto.pieces.add(piece=name, score=lowest, type=_UNUSED)
+        if name in own:
+            piece.CopyFrom(own.pop(name))
+        elif len(name) == 1:
+            piece.type = _NORMAL
+        if name == special.unk:
+            piece.type = _UNKNOWN
+        elif name in special:
+            piece.type = _CONTROL
+        elif _LANGUAGE.fullmatch(name[1:]):
+            piece.score, piece.type = 0.0, _GIVEN
+    proto.pieces.add(piece=END_OF_IDS, score=0.0, type=_CONTROL)
+    proto.pieces.extend(x for x in own.values() if x.type != _CONTROL)
+    names = {f"{role}_piece": x for role, x in special._asdict().items()}
+    settings = dict(unk_surface=special.unk, **names)
+    for field, value in settings.items():
+        setattr(proto.trainer_spec, field, value)
+    return proto.SerializeToString(deterministic=True)

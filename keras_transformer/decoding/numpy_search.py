@@ -1,0 +1,231 @@
+"""Beam search with NumPy; `beam.py` has it for TensorFlow's graphs.
+
+Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
+decoded so far, p = prefix length.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
+from keras_transformer.decoding.settings import BeamSearch
+
+
+class Predictions(NamedTuple):
+    """The most likely next tokens of each hypothesis, best first."""
+
+    log_probs: np.ndarray  # [B, K, C] natural logarithms
+    tokens: np.ndarray  # [B, K, C] int32
+    forced: np.ndarray  # [B, K, 1] log P of the forced token
+
+
+def beam_search(
+    decoding: Any,
+    max_lengths: np.ndarray,
+    settings: BeamSearch,
+    count: int,
+    ids: SpecialIds,
+    prefixes: Sequence[Sequence[int]],
+) -> SearchResult:
+    """Returns the `count` best hypotheses of each source, best first.
+
+    They begin with the tokens of its prefix, and have at most `max_lengths`,
+    `[B]`, tokens, the end token included. `decoding` has two methods.
+    `step(ids, parents, forced_ids)` decodes one more token of each hypothesis
+    after `ids`, `[B, K]`, which continues the hypothesis `parents`, `[B, K]`,
+    of the previous step; the returned `Predictions` may be changed.
+    `keep(rows)` keeps the sentences with these numbers.
+    """
+    search = _Search(max_lengths, settings, count, ids, prefixes)
+    result = search.finished()  # none yet
+    while True:
+        forced = search.forced()
+        tokens = None
+        if forced is not None:
+            tokens = np.repeat(forced[:, None], settings.beam_size, axis=1)
+        last_ids, parents = search.beams.last_ids, search.beams.parents
+        search.advance(decoding.step(last_ids, parents, tokens), forced)
+        is_live = search.can_win()
+        if 2 * np.count_nonzero(is_live) > len(is_live):
+            continue
+        # Sentences that are done leave when they are half of the batch.
+        for column, values in zip(result, search.finished(), strict=True):
+            column[search.beams.sentences] = values
+        if not is_live.any():
+            return result
+        rows = np.flatnonzero(is_live)
+        search.keep(rows)
+        decoding.keep(rows)
+
+
+class _Beams(NamedTuple):
+    """The hypotheses of a batch. Its arrays are as long as the longest one."""
+
+    sentences: np.ndarray  # [B] which sentence of the whole batch each row is
+    max_lengths: np.ndarray  # [B]
+    prefixes: np.ndarray  # [B, p + 1] forced tokens, then padding
+    live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
+    live_log_probs: np.ndarray  # [B, K] their log P, best first
+    last_ids: np.ndarray  # [B, K] the next input
+    parents: np.ndarray  # [B, K] slot that each hypothesis continues
+    finished_ids: np.ndarray  # [B, K, longest]
+    finished_scores: np.ndarray  # [B, K] best first; -inf in an empty slot
+    finished_lengths: np.ndarray  # [B, K]
+
+
+class _Search:
+    """The steps of a search. The arguments are those of `beam_search`."""
+
+    def __init__(
+        self,
+        max_lengths: np.ndarray,
+        settings: BeamSearch,
+        count: int,
+        ids: SpecialIds,
+        prefixes: Sequence[Sequence[int]],
+    ) -> None:
+        self._settings = settings
+        self._count = count
+        self._ids = ids
+        self._length = 0  # t
+        batch, longest = len(max_lengths), max(max_lengths)
+        beams = (batch, settings.beam_size)
+        # After the prefix, padding: any token is allowed.
+        forced = search_arrays.padded(prefixes, ids.pad_id)
+        forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
+        # All beams are the same at first, so only one of them is live.
+        first = np.full(beams, -np.inf, np.float32)
+        first[:, 0] = 0
+        self.beams = _Beams(
+            sentences=np.arange(batch),
+            max_lengths=max_lengths,
+            prefixes=forced,
+            live_ids=np.full((*beams, longest), ids.pad_id, np.int32),
+            live_log_probs=first,
+            last_ids=np.full(beams, ids.bos_id, np.int32),
+            parents=np.zeros(beams, np.int32),
+            finished_ids=np.full((*beams, longest), ids.pad_id, np.int32),
+            finished_scores=np.full(beams, -np.inf, np.float32),
+            finished_lengths=np.zeros(beams, np.int32),
+        )
+
+    def forced(self) -> np.ndarray | None:
+        """Returns the only token that is allowed now, `[B]`; else padding.
+
+        None if any token is allowed in all sentences.
+        """
+        last = self.beams.prefixes.shape[1] - 1
+        is_last = self._length + 1 >= self.beams.max_lengths
+        if self._length >= last and not is_last.any():
+            return None
+        prefixes = self.beams.prefixes[:, min(self._length, last)]
+        return np.where(is_last, self._ids.eos_id, prefixes)
+
+    def advance(
+        self, predictions: Predictions, forced: np.ndarray | None
+    ) -> None:
+        """Extends the live hypotheses by a token; some of them finish."""
+        beam_size, beams = self._settings.beam_size, self.beams
+        rows = np.arange(len(beams.sentences))[:, None]
+        tokens, parents, log_probs = self._candidates(predictions, forced)
+        if self._settings.stop != "exact":
+            # A sentence whose search has stopped waits for others to leave.
+            log_probs[~self.can_win()] = -np.inf
+        ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
+        ids[:, :, self._length] = tokens
+        ended = tokens == self._ids.eos_id
+        self._length += 1
+
+        if ended[:, :beam_size].any():
+            penalty = self._settings.penalty(np.float32(self._length))
+            scores = np.where(ended, log_probs / penalty, -np.inf)
+            # Those that finished earlier come first, so that they win ties.
+            scores = _joined(beams.finished_scores, scores[:, :beam_size])
+            best = _best(scores, beam_size)
+            both = _joined(beams.finished_ids, ids[:, :beam_size])
+            lengths = np.full((len(ids), beam_size), self._length, np.int32)
+            lengths = _joined(beams.finished_lengths, lengths)
+            beams = beams._replace(
+                finished_ids=both[rows, best],
+                finished_scores=scores[rows, best],
+                finished_lengths=lengths[rows, best],
+            )
+
+        if beam_size == 1:  # greedy: the first end token ends the search
+            ended |= np.isfinite(beams.finished_scores)
+        log_probs = np.where(ended, np.float32(-np.inf), log_probs)
+        chosen = _best(log_probs, beam_size)
+        self.beams = beams._replace(
+            live_ids=ids[rows, chosen],
+            live_log_probs=log_probs[rows, chosen],
+            last_ids=tokens[rows, chosen],
+            parents=parents[rows, chosen],
+        )
+
+    def _candidates(
+        self, predictions: Predictions, forced: np.ndarray | None
+    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
+        log_probs, tokens, log_prob_of_forced = predictions
+        for token in self._ids.banned_ids:
+            log_probs[tokens == token] = -np.inf
+        if size := self._settings.no_repeat_ngram:
+            ids = self.beams.live_ids[:, :, : self._length]
+            ends, are_repeats = search_arrays.repeats(np, ids, size)
+            is_banned = tokens[..., None] == ends[:, :, None]
+            is_banned &= are_repeats[:, :, None]
+            log_probs[is_banned.any(axis=-1)] = -np.inf
+        if forced is not None:
+            is_forced = forced != self._ids.pad_id
+            log_probs[is_forced] = -np.inf
+            log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
+            tokens[is_forced] = forced[is_forced, None, None]
+        total = self.beams.live_log_probs[:, :, None] + log_probs
+        total = total.reshape(len(total), -1)
+        rows = np.arange(len(total))[:, None]
+        best = _best(total, 2 * self._settings.beam_size)
+        tokens = tokens.reshape(total.shape)[rows, best]
+        return tokens, best // log_probs.shape[-1], total[rows, best]
+
+    def can_win(self) -> np.ndarray:
+        """Returns True where a live hypothesis can still be a result, `[B]`."""
+        beams = self.beams
+        can_win = self._settings.can_win(
+            beams.live_log_probs[:, 0],
+            beams.finished_scores,
+            self._count,
+            np.float32(max(self._length, 1)),  # 0 before the first step
+            beams.max_lengths.astype(np.float32),
+        )
+        return can_win & (self._length < beams.max_lengths)
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Keeps the sentences with these numbers."""
+        self.beams = _Beams(*(values[rows] for values in self.beams))
+
+    def finished(self) -> SearchResult:
+        """Returns the best finished hypotheses of all rows."""
+        beams, best = self.beams, slice(self._count)
+        scores = beams.finished_scores[:, best]
+        is_used = np.isfinite(scores)
+        return SearchResult(
+            np.where(
+                is_used[..., None],
+                beams.finished_ids[:, best],
+                self._ids.pad_id,
+            ),
+            np.where(is_used, scores, -np.inf),
+            np.where(is_used, beams.finished_lengths[:, best], 0),
+        )
+
+
+def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return np.concatenate([first, second], axis=1)
+
+
+def _best(scores: np.ndarray, count: int) -> np.ndarray:
+    """Returns the indices of the best; of equal ones the first comes first."""
+    return np.argsort(-scores, axis=1, kind="stable")[:, :count]

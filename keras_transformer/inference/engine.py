@@ -1,0 +1,67 @@
+"""The interface of an engine, which translates ids.
+
+Letters: B = batch, n = translations of a source, T = target length.
+"""
+
+import abc
+from collections.abc import Sequence
+
+import numpy as np
+
+from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
+from keras_transformer.decoding.settings import Search
+
+Ids = Sequence[int]  # of one text
+
+
+class Engine(abc.ABC):
+    """Searches and scores sequences of ids.
+
+    An engine knows neither texts nor batches of similar length: `Translator`
+    does. Several threads may use it.
+    """
+
+    special_ids: SpecialIds
+    max_length: int  # tokens of a source or target, end token included
+    dtype: str  # of the weights
+    batch_tokens: int = 2048  # of sources in a batch, by default
+    has_attention: bool = False  # whether it has `attention`
+    has_trace: bool = False  # whether its search can be traced
+    recommended_workers: int = 1  # threads that use it fastest for many batches
+
+    def for_workers(self, workers: int) -> "Engine":
+        """Returns the engine to use from a number of threads."""
+        del workers
+        return self
+
+    @abc.abstractmethod
+    def search(
+        self,
+        sources: Sequence[Ids],
+        prefixes: Sequence[Ids],
+        limits: np.ndarray,
+        settings: Search,
+        count: int,
+    ) -> SearchResult:
+        """Returns the n best translations of each source.
+
+        Args:
+            sources: B sources with their end tokens.
+            prefixes: The ids with which each translation begins; may be empty.
+            limits: The most tokens of each translation, end token included,
+                int32 `[B]`.
+            settings: The search.
+            count: n, at most `settings.num_hypotheses`.
+
+        Returns:
+            A `SearchResult` of NumPy arrays.
+        """
+
+    @abc.abstractmethod
+    def log_probs(
+        self, sources: Sequence[Ids], targets: Sequence[Ids]
+    ) -> np.ndarray:
+        """Returns log P of each target, float32 `[B]`, a natural logarithm.
+
+        Sources and targets have their end tokens.
+        """

@@ -1,0 +1,115 @@
+"""`GraphEngine`: searches with Keras models in TensorFlow graphs.
+
+Letters: B = batch, S = source length, p = prefix length.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import decoding
+from keras_transformer.decoding.search_arrays import SearchResult, padded
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference.engine import Ids
+from keras_transformer.inference.keras_engine import KerasEngine, make_step
+from keras_transformer.model import Transformer
+from keras_transformer.support.startup import decoding_workers
+from keras_transformer.text import Tokenizer
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_LIMITS = tf.TensorSpec([None], tf.int32)
+
+
+class GraphEngine(KerasEngine):
+    """Searches with one model or several; see `KerasEngine`.
+
+    On CPU several workers are up to twice as fast as one if each uses one
+    thread: set the environment variable `TF_NUM_INTRAOP_THREADS=1` before
+    TensorFlow is imported.
+    """
+
+    has_trace = True
+
+    def __init__(
+        self, models: Sequence[Transformer], tokenizer: Tokenizer
+    ) -> None:
+        super().__init__(models, tokenizer)
+        self._graphs: dict[Any, Callable] = {}
+        self._traced_variables: list[Any] = []
+        self.recommended_workers = decoding_workers()
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        prefixes: Sequence[Ids],
+        limits: np.ndarray,
+        settings: Search,
+        count: int,
+    ) -> SearchResult:
+        ids = (padded(x, self.special_ids.pad_id) for x in (sources, prefixes))
+        result = self._graph(settings, count)(*ids, limits)
+        return SearchResult(*(x.numpy() for x in result))
+
+    def search_tensors(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor,
+        limits: tf.Tensor,
+        settings: Search,
+        count: int | tf.Tensor,
+    ) -> SearchResult:
+        """Does what `search` does, with padded ids `[B, S]` and `[B, p]`.
+
+        In a graph, n and fields of the settings may be scalar tensors.
+        """
+        # Of an empty batch the maximum is negative.
+        longest = tf.maximum(tf.reduce_max(limits), 0)
+        step, caches = make_step(
+            self.models, source, longest, settings.num_hypotheses
+        )
+        tokens = {**self.special_ids._asdict(), "prefix": prefix}
+        arguments = [step, caches, limits]
+        if isinstance(settings, BeamSearch):
+            return decoding.beam_search(*arguments, settings, count, **tokens)
+        keys = self._keys(source)
+        result = decoding.sample(*arguments, keys, settings, **tokens)
+        return SearchResult(*(x[:, :count] for x in result))
+
+    def beam_search_steps(
+        self, source: Ids, limit: int, settings: BeamSearch, count: int
+    ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
+        """Returns a beam search of one source, and its first state."""
+        limits = tf.constant([limit], tf.int32)
+        source = tf.constant([source], tf.int32)
+        step, caches = make_step(self.models, source, limit, settings.beam_size)
+        ids = self.special_ids._asdict()
+        searcher = decoding.BeamSearcher(step, settings, count, **ids)
+        return searcher, searcher.start(caches, limits, None)
+
+    def _graph(self, settings: Search, count: int) -> Callable:
+        """Returns the graph of a search, which is kept.
+
+        It is made again if the models have other variables than before, as
+        with LoRA, after quantization or with another layer.
+        """
+        variables = [x for model in self.models for x in model.variables]
+        if list(map(id, variables)) != list(map(id, self._traced_variables)):
+            self._traced_variables, self._graphs = variables, {}
+        graphs = self._graphs
+        if (settings, count) not in graphs:
+            # AutoGraph, which nothing here needs, takes longer than tracing.
+            graphs[settings, count] = tf.function(
+                lambda *ids: self.search_tensors(*ids, settings, count),
+                [_IDS, _IDS, _LIMITS],
+                autograph=False,
+            )
+        return graphs[settings, count]
+
+    def _keys(self, source: tf.Tensor) -> tf.Tensor:
+        """Returns hash values of sources `[B, S]`, whatever their padding."""
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != self.special_ids.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        return tf.strings.to_hash_bucket_fast(joined, 2**62)

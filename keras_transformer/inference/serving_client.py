@@ -1,0 +1,128 @@
+"""Translates with a model that TensorFlow Serving serves, over gRPC.
+
+It needs the package tensorflow-serving-api.
+"""
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.inference.served import ServedTranslator
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, integer_from
+from keras_transformer.support.startup import explain_missing_packages
+
+with explain_missing_packages(InputError):
+    import grpc
+    import tensorflow as tf
+    from tensorflow_serving.apis import get_model_metadata_pb2
+    from tensorflow_serving.apis import predict_pb2 as messages
+    from tensorflow_serving.apis import prediction_service_pb2_grpc as services
+
+_ADDRESS = r"(grpcs?)://([^/]+)/([^/]+)(?:/([0-9]+))?"
+_SECONDS = 60.0  # that a request may take, with all its retries
+_BATCH_SIZE = 32  # the usual `max_batch_size` of a server
+_WORKERS = 4
+_RETRIES = {
+    "name": [{"service": "tensorflow.serving.PredictionService"}],
+    "retryPolicy": {
+        "maxAttempts": 5,
+        "initialBackoff": "0.2s",
+        "backoffMultiplier": 3,
+        "maxBackoff": "5s",
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    },
+}
+_OPTIONS = (  # of a channel
+    # The default is 4 MiB.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # The default is 2 minutes, in which every retry fails at once.
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.service_config", json.dumps({"methodConfig": [_RETRIES]})),
+)
+
+
+def connect(
+    address: str, num_translations: int | None = None
+) -> ServedTranslator:
+    """Returns the translator of a served model.
+
+    A request that the server has no capacity for, or that does not reach it
+    (status UNAVAILABLE), is sent up to five times, which takes about seven
+    seconds.
+
+    Args:
+        address: `grpc://HOST:PORT/MODEL`, or `grpcs://` for a server behind
+            TLS; `/VERSION` may follow. Default: the latest that is served.
+        num_translations: Translations per text. Default: as many as were
+            exported.
+
+    Returns:
+        The translator. Its `max_batch_size` is the texts in a request, and its
+        `workers` are the requests that are sent at the same time.
+
+    Raises:
+        InputError: If the server does not answer, now or later, or has no
+            such model.
+    """
+    match = re.fullmatch(_ADDRESS, address)
+    if match is None:
+        raise InputError(
+            "A served model has an address such as "
+            f"grpc://localhost:8500/en-de. Received: {address}"
+        )
+    scheme, host, model, version = match.groups()
+    if scheme == "grpc":
+        channel = grpc.insecure_channel(host, _OPTIONS)
+    else:
+        credentials = grpc.ssl_channel_credentials()
+        channel = grpc.secure_channel(host, credentials, _OPTIONS)
+    service = services.PredictionServiceStub(channel)
+
+    def send(method: Any, request: Any) -> Any:
+        request.model_spec.name = model
+        if version is not None:
+            request.model_spec.version.value = int(version)
+        try:
+            return method(request, timeout=_SECONDS)
+        except grpc.RpcError as error:
+            # The rest of TensorFlow's messages is a path through the graph.
+            details = (error.details() or "").partition("\n")[0]
+            raise InputError(
+                f"TensorFlow Serving must answer at {address}. Received: "
+                f"{error.code().name}, {details:.500}"
+            ) from error
+
+    def predict(
+        signature: str, inputs: Mapping[str, list[str]]
+    ) -> dict[str, np.ndarray]:
+        request = messages.PredictRequest()
+        request.model_spec.signature_name = signature
+        for name, texts in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(texts))
+        outputs = send(service.Predict, request).outputs
+        return {name: tf.make_ndarray(x) for name, x in outputs.items()}
+
+    request = get_model_metadata_pb2.GetModelMetadataRequest()
+    request.metadata_field.append("signature_def")
+    response = send(service.GetModelMetadata, request)
+    described = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(described)
+    signatures = described.signature_def
+    outputs = signatures["serving_default"].outputs
+    if "translations" not in outputs:
+        raise InputError(
+            "A served model must have been written by `export`. Received: "
+            f"{address}, where serving_default does not return translations"
+        )
+    exported = outputs["translations"].tensor_shape.dim[1].size
+    count = exported if num_translations is None else num_translations
+    check_values(integer_from(1, exported), num_translations=count)
+    translator = ServedTranslator(predict, address, sorted(signatures), count)
+    translator.max_batch_size = _BATCH_SIZE
+    translator.workers = translator.recommended_workers = _WORKERS
+    return translator

@@ -1,0 +1,102 @@
+"""Files of weights: Keras' HDF5 files with a step and a checksum."""
+
+import hashlib
+import math
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from keras_transformer.support import files
+from keras_transformer.support.errors import InputError
+
+if TYPE_CHECKING:
+    import h5py
+    import keras
+
+_HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
+
+
+def load_weights(model: "keras.Model", path: Path) -> None:
+    """Loads the weights of a file into a model.
+
+    Raises:
+        InputError: If it cannot be read, does not fit the model, or has
+            weights that are not finite.
+    """
+    import h5py
+
+    from keras_transformer.weights import not_finite
+
+    try:
+        with h5py.File(path) as file:
+            check_checksum(file)
+        model.load_weights(path)
+        invalid = not_finite(model.weights)
+        if invalid:
+            raise ValueError(f"NaN or infinity in {invalid[0]}")
+    except PermissionError:
+        raise  # which is no damage
+    # A damaged file may raise anything.
+    except Exception as error:
+        raise InputError(
+            f"{path} must contain the weights of the model in config.json. "
+            f"Received: {error!s:.200}. It may be damaged: delete it to use "
+            "the one before."
+        ) from error
+
+
+def save_weights(
+    model: "keras.Model", path: Path, step: int, **attributes: float
+) -> None:
+    """Writes the weights of a model after a step, atomically."""
+    import h5py
+    import keras
+
+    path.parent.mkdir(exist_ok=True)
+    sizes = [4 * math.prod(w.shape) + _HDF5_OVERHEAD for w in model.weights]
+    with files.atomic_write(path) as partial:
+        # HDF5 aborts the process if the disk is full when it writes.
+        files.reserve_disk_space(partial, sum(sizes))
+        # The optimizer, twice as large, is in the training state.
+        optimizer = getattr(model, "optimizer", None)
+        options = dict(overwrite=True, objects_to_skip=[optimizer])
+        keras.saving.save_weights(model, partial, **options)
+        with h5py.File(partial, "a") as file:
+            file.attrs.update(step=step, **attributes)
+            write_checksum(file)
+
+
+def step_of(path: Path) -> int:
+    """Returns the number of updates after which a file was written."""
+    numbered = re.match(r"step-(\d+)", path.name)
+    if numbered:
+        return int(numbered[1])
+    import h5py
+
+    with h5py.File(path) as file:
+        return int(file.attrs["step"])
+
+
+def write_checksum(file: "h5py.File") -> None:
+    """Adds the checksum of all weights and attributes to a file."""
+    file.attrs["sha256"] = _checksum(file)
+
+
+def check_checksum(file: "h5py.File") -> None:
+    """Raises ValueError if a file has changed since it was written."""
+    if file.attrs["sha256"] != _checksum(file):
+        raise ValueError("a different SHA-256 than when it was written")
+
+
+def _checksum(file: "h5py.File") -> str:
+    digest = hashlib.sha256()
+
+    def add(name: str, value: "h5py.Dataset | h5py.Group") -> None:
+        if hasattr(value, "shape"):  # a group of weights has none
+            digest.update(name.encode() + value[()].tobytes())
+
+    file.visititems(add)
+    for name, value in sorted(file.attrs.items()):
+        if name != "sha256":
+            digest.update(f"{name}={value}".encode())
+    return digest.hexdigest()

@@ -1,0 +1,3 @@
+from keras_transformer.litert.lite_engine import LiteEngine as LiteEngine
+
+MODEL_FILE: str

@@ -1,0 +1,104 @@
+"""`LiteEngine`: searches and scores without TensorFlow and Keras.
+
+It needs NumPy and ai-edge-litert.
+
+Letters: B = batch.
+"""
+
+import copy
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from keras_transformer.decoding.numpy_search import beam_search
+from keras_transformer.decoding.search_arrays import (
+    SearchResult,
+    SpecialIds,
+    padded,
+)
+from keras_transformer.decoding.settings import Search
+from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
+from keras_transformer.litert.model_pool import ModelPool
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+
+
+class LiteEngine(Engine):
+    """Searches with a model that was exported for LiteRT.
+
+    With one worker, threads that use the same engine wait for each other; it
+    uses all `threads`. Several workers use one thread each, which is faster
+    for many texts, and each takes the memory of the weights again. Models stay
+    open, one per worker.
+
+    Args:
+        file: The model.
+        special_ids: Its special ids.
+        metadata: What the export recorded.
+        threads: Threads of an operation if there is one worker.
+    """
+
+    batch_tokens = 512
+
+    def __init__(
+        self,
+        file: Path,
+        special_ids: SpecialIds,
+        metadata: Mapping[str, Any],
+        threads: int,
+    ) -> None:
+        check_values(POSITIVE_INTEGER, threads=threads)
+        self.special_ids = special_ids
+        self.max_length = metadata["max_length"]
+        self.dtype = metadata["dtype"]
+        self._threads = self.recommended_workers = threads
+        self._workers = 1
+        self._pool = ModelPool(
+            file, special_ids.pad_id, metadata["attention_window"]
+        )
+
+    def for_workers(self, workers: int) -> "LiteEngine":
+        engine = copy.copy(self)  # with the same models
+        engine._workers = workers
+        return engine
+
+    def _acquire(self) -> AbstractContextManager[LiteModel]:
+        threads = self._threads if self._workers == 1 else 1
+        return self._pool.acquire(threads, self._workers)
+
+    def search(
+        self,
+        sources: Sequence[Ids],
+        prefixes: Sequence[Ids],
+        limits: np.ndarray,
+        settings: Search,
+        count: int,
+    ) -> SearchResult:
+        with self._acquire() as model:
+            memory = model.encode(sources)
+            decoding = LiteDecoding(model, memory, settings.beam_size)
+            return beam_search(
+                decoding, limits, settings, count, self.special_ids, prefixes
+            )
+
+    def log_probs(
+        self, sources: Sequence[Ids], targets: Sequence[Ids]
+    ) -> np.ndarray:
+        lengths = np.array([len(target) for target in targets])
+        ids = self.special_ids
+        labels = padded(targets, ids.pad_id)
+        last = np.full((len(targets), 1), ids.bos_id, np.int32)
+        parents = np.zeros_like(last)
+        total = np.zeros(len(targets), np.float32)
+        with self._acquire() as model:
+            decoding = LiteDecoding(model, model.encode(sources), beam_size=1)
+            for position in range(max(lengths)):
+                label = labels[:, position : position + 1]
+                predictions = decoding.step(last, parents, label)
+                is_token = position < lengths
+                total += np.where(is_token, predictions.forced[:, 0, 0], 0)
+                last = label
+        return total

@@ -1,0 +1,210 @@
+"""A SentencePiece model and a table of ids, as one SentencePiece model."""
+
+import pytest
+import sentencepiece
+from tokenizer_texts import CORPUS, sentencepiece_model
+
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    model_with_ids,
+)
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import Tokenizer
+
+ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
+SPECIAL = SpecialTokens()
+
+
+def trained(lines, size, **options):
+    """A model as Marian's: without padding and the start token."""
+    return sentencepiece_model(lines, size, hard_vocab_limit=False, **options)
+
+
+def pieces_of(model):
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    pieces = [library.IdToPiece(i) for i in range(library.GetPieceSize())]
+    return [x for x in pieces if x not in ("<s>", "</s>", "<unk>")]
+
+
+@pytest.fixture(scope="module", params=["unigram", "bpe"])
+def models(request):
+    size = {"unigram": 90, "bpe": 120}[request.param]
+    return [
+        trained(lines, size, model_type=request.param)
+        for lines in (ENGLISH, GERMAN)
+    ]
+
+
+@pytest.fixture(scope="module")
+def table(models):
+    """Most pieces of both languages, in another order than in the models."""
+    pieces = sorted({piece for model in models for piece in pieces_of(model)})
+    names = ["</s>", "<unk>", *pieces, ">>deu<<", ">>fra<<", "<pad>"]
+    names = [name for name in names if name not in ("▁the", "▁im", "r")]
+    return {name: i for i, name in enumerate(names)}
+
+
+@pytest.fixture(scope="module")
+def tokenizer(models, table):
+    return make_tokenizer(*((model, table, SPECIAL) for model in models))
+
+
+def test_ids_and_pieces_are_those_of_the_table(tokenizer, table):
+    assert tokenizer.eos_id == tokenizer.source_eos_id == 0
+    assert tokenizer.unk_id == 1
+    assert tokenizer.pad_id == tokenizer.bos_id == tokenizer.vocab_size - 1
+    names = [f"▁{x}" if x.startswith(">>") else x for x in table]
+    for side in (tokenizer.source, tokenizer):
+        assert side.pieces(range(side.vocab_size)) == names
+    assert tokenizer.is_shared and not tokenizer.normalizes_sources
+
+
+@pytest.mark.parametrize("at", [0, 1], ids=["source", "target"])
+def test_texts_become_the_pieces_of_the_model(tokenizer, models, table, at):
+    side = (tokenizer.source, tokenizer)[at]
+    library = sentencepiece.SentencePieceProcessor(model_proto=models[at])
+    # One of the models lacks ä, which has an id; r has none, nor X and 猫.
+    texts = [*(ENGLISH, GERMAN)[at], "", "An ä X 猫猫 w.", "riding for r"]
+    expected = [
+        [table.get(x, 1) for x in library.encode(text, out_type=str)]
+        for text in texts
+    ]
+    assert side.encode(texts) == expected
+    assert {1, table["ä"]} <= set(expected[-2])
+
+
+def test_characters_in_a_row_that_one_model_lacks(tokenizer, table):
+    (ids,) = tokenizer.source.encode(["a Zä"])
+    assert ids[-2:] == [table["Z"], table["ä"]]
+
+
+def test_texts_of_ids(tokenizer, table):
+    rows = [
+        [*ids, tokenizer.pad_id, tokenizer.eos_id, 7]
+        for ids in tokenizer.encode(["Zwei Hunde", "猫 Hunde"])
+    ]
+    assert list(map(tokenizer.decode, rows)) == ["Zwei Hunde", "<unk> Hunde"]
+    # Pieces that only the other language's model has, and spaces at the ends.
+    words = ["▁", "▁dogs", "s", "▁"]
+    ids = [table.get(x, table["s"]) for x in words]
+    assert (
+        tokenizer.decode(ids)
+        == "".join(tokenizer.pieces(ids)).replace("▁", " ").strip()
+    )
+    assert tokenizer.decode([tokenizer.vocab_size + 1]) == "<unk>"
+
+
+@pytest.mark.parametrize("text", [">>deu<< a man", " >>deu<<  a man"])
+def test_a_language_is_one_piece_before_the_text(tokenizer, table, text):
+    with_language, alone = tokenizer.encode_sources([text, "a man"])
+    assert with_language == [table[">>deu<<"], *alone]
+    assert tokenizer.languages == ["deu", "fra"]
+    french = tokenizer.translating_to("fra")
+    assert french.encode_sources([text, "a man", ""]) == [
+        with_language,
+        [table[">>fra<<"], *alone],
+        [],
+    ]
+    for tag in ("deu", "bt", ">>deu<<"):
+        with pytest.raises(InputError, match=tag):
+            tokenizer.with_tag(tag)
+
+
+def test_files(tokenizer, tmp_path):
+    french = tokenizer.translating_to("fra")
+    french.save_files(tmp_path)
+    names = {"source.spm", "target.spm", "special_tokens_map.json"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+    opened = Tokenizer.load(tmp_path)
+    assert opened.digest == french.digest != tokenizer.digest
+    assert opened.vocab_size == tokenizer.vocab_size
+    assert opened.encode_sources(CORPUS) == french.encode_sources(CORPUS)
+
+
+def test_a_model_with_ids_keeps_them(models, table):
+    """As when an export is imported again."""
+    once = model_with_ids(models[0], table, SPECIAL)
+    again = model_with_ids(once, table, SPECIAL)
+    one, other = Tokenizer(once), Tokenizer(again)
+    texts = [*CORPUS, ">>deu<< a man", "riding äX 猫 W."]
+    assert one.encode(texts) == other.encode(texts)
+    assert one.vocab_size == other.vocab_size == len(table)
+
+
+def test_sources_are_normalized_by_the_model_alone():
+    model = Tokenizer.train(CORPUS, 300).model
+    table = {"<pad>": 0, "<unk>": 1, "</s>": 2, "▁A": 3}
+    assert Tokenizer(model).normalizes_sources
+    imported = Tokenizer(model_with_ids(model, table, SPECIAL))
+    assert not imported.normalizes_sources
+
+
+def test_one_model_for_both_sides(models, table):
+    side = models[0], table, SPECIAL
+    tokenizer = make_tokenizer(side, side)
+    assert tokenizer.source is tokenizer
+    assert list(tokenizer.files()) == ["tokenizer.model"]
+
+
+def test_other_special_tokens(models, tmp_path):
+    """As OpenNMT-tf's: sources have no end, and each side its own <unk>."""
+    special = SpecialTokens(pad="<blank>", bos="<s>")
+    tables = [
+        {x: i for i, x in enumerate(["<blank>", "<s>", "</s>", *x, "<unk>"])}
+        for x in map(pieces_of, models)
+    ]
+    tokenizer = make_tokenizer(
+        (models[0], tables[0], special._replace(eos="<blank>")),
+        (models[1], tables[1], special),
+    )
+    tokenizer.save_files(tmp_path)
+    for one in (tokenizer, Tokenizer.load(tmp_path)):
+        assert (one.pad_id, one.bos_id, one.eos_id) == (0, 1, 2)
+        assert one.source_eos_id == one.source.source_eos_id == 0
+        assert one.unk_id == len(tables[1]) - 1
+        assert one.source.unk_id == len(tables[0]) - 1
+        assert one.is_control(0) and one.is_control(1) and not one.is_control(3)
+        assert not one.is_shared
+
+
+@pytest.mark.parametrize(
+    ("table", "received"),
+    [
+        ({"a": 2}, "4 pieces with other ids"),
+        ({"a": 9}, "4 pieces with other ids"),
+        ({"a": "3"}, "4 pieces with other ids"),
+        ({"</s>": 3, "a": 2}, "same special tokens"),
+        (None, "without <pad>, </s>"),
+    ],
+)
+def test_invalid_tables(models, table, received):
+    usual = {"<pad>": 0, "<unk>": 1, "</s>": 2, "a": 3}
+    other = {"<unk>": 0, "a": 1} if table is None else usual | table
+    source = models[0], usual, SPECIAL
+    with pytest.raises(InputError, match=received):
+        make_tokenizer(source, (models[1], other, SPECIAL))
+
+
+def test_bytes_and_symbols():
+    """As Mozilla's: byte fallback, a user's symbol, split digits."""
+    options = dict(byte_fallback=True, user_defined_symbols=["__done__"])
+    model = trained(CORPUS, 400, **options, split_digits=True)
+    names = ["<pad>", "</s>", "<unk>", *reversed(pieces_of(model))]
+    table = {name: i for i, name in enumerate(names)}
+    tokenizer = Tokenizer(model_with_ids(model, table, SPECIAL))
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
+    texts = ["ein 🦩 猫!", "Ĉu 42 __done__", "nul\0x", "Mann"]
+    ids = tokenizer.encode(texts)
+    assert ids == [
+        [table[x] for x in library.encode(text, out_type=str)] for text in texts
+    ]
+    assert list(map(tokenizer.decode, ids)) == texts
+    incomplete = [table[f"<0x{x}>"] for x in ("F0", "9F", "41", "C3", "A9")]
+    assert tokenizer.decode(incomplete) == "\ufffd\ufffdAé"
+
+
+def test_a_prefix_of_unknown_characters(tokenizer):
+    tokenizer.check_known(["Zwei Hunde", ""])
+    with pytest.raises(InputError, match="Hund 猫🦩猫"):
+        tokenizer.check_known(["Zwei", "Hund 猫🦩猫"])

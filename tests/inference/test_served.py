@@ -1,0 +1,104 @@
+"""A translator of a served model, without a model."""
+
+import numpy as np
+import pytest
+
+from keras_transformer.inference.records import Score
+from keras_transformer.inference.served import ServedTranslator
+from keras_transformer.support.errors import InputError
+
+
+class Calls(ServedTranslator):
+    """Answers with its inputs in upper case, and records them."""
+
+    def __init__(self, *signatures, count=2):
+        super().__init__(self._answer, "calls", signatures, count)
+        self.calls = []
+
+    def _answer(self, signature, inputs):
+        self.calls.append((signature, inputs))
+        texts = inputs["text"]
+        lengths = np.array([len(text) for text in texts], np.float32)
+        flags = {
+            "source_truncated": lengths > 20,
+            "at_length_limit": lengths > 10,
+        }
+        if signature == "score":
+            targets = inputs["translation"]
+            return {
+                "scores": -lengths / 2,
+                "log_probs": -lengths,
+                "perplexities": lengths,
+                "lengths": np.array([len(text) + 1 for text in targets]),
+                "translation_truncated": np.array(
+                    [text == "cut" for text in targets]
+                ),
+                **flags,
+            }
+        best = [[text.upper().encode(), b"\xff"] for text in texts]
+        return {
+            "translations": np.array(best, object),
+            "scores": np.stack([-lengths, -2 * lengths], axis=1),
+            **flags,
+        }
+
+
+@pytest.fixture
+def fake():
+    return Calls("serving_default", "translate_prefix", "score")
+
+
+def test_records(fake):
+    found = fake.translate(["a", "x" * 11, "x" * 21])
+    assert found[0] == (["A", "\ufffd"], [-1.0, -2.0], False, False, False)
+    assert [x[2:] for x in found[1:]] == [
+        (False, True, False),
+        (True, True, False),
+    ]
+    assert found[1].source_truncated is False
+    # One call, the longest text first.
+    inputs = {"text": ["x" * 21, "x" * 11, "a"]}
+    assert fake.calls == [("serving_default", inputs)]
+    fake.num_translations = 1
+    assert fake.translate("a")[:2] == (["A"], [-1.0])
+
+
+def test_a_signature_that_the_model_lacks():
+    fake = Calls("serving_default")
+    with pytest.raises(InputError, match="signature score"):
+        fake.score("a", "A")
+    with pytest.raises(InputError, match="signature translate_prefix"):
+        fake.translate("a", prefixes="A")
+    assert fake.translate("a", prefixes="") == fake.translate("a")
+    assert not fake.has_attention and not fake.has_trace
+
+
+def test_prefixes(fake):
+    fake.translate(["a", "bb"], prefixes=["x", ""])
+    inputs = {"text": ["bb", "a"], "prefix": ["", "x"]}
+    assert fake.calls == [("translate_prefix", inputs)]
+
+
+def test_scores(fake):
+    found = fake.score(["aa", "b"], ["xyz", ""])
+    assert found == [Score(-1.0, -2.0, 2.0, 4), Score(-0.5, -1.0, 1.0, 1)]
+    assert list(map(type, found[0])) == [*[float] * 3, int]
+    for sources, targets in (
+        (["b", "a" * 21], ["x", "y"]),
+        (["b", "a"], ["x", "cut"]),
+    ):
+        with pytest.raises(InputError, match="at index 1"):
+            fake.score(sources, targets)
+        first, second = fake.score_corpus(sources, targets)
+        assert first.num_tokens == 2 and second is None
+
+
+def test_batches_are_of_an_estimated_length(fake):
+    fake.max_length = 11
+    texts = ["a" * 36, "a" * 4, "a" * 4, "b" * 400]
+    fake.translate(texts, batch_tokens=20)
+    batches = [inputs["text"] for _, inputs in fake.calls]
+    # With the end token: 11, which is all that the model reads, 10, 2, 2.
+    assert batches == [texts[3:], texts[:2], texts[2:3]]
+    # A text is never refused for its estimated length.
+    assert fake.score("b", texts[3]).num_tokens == 401

@@ -1,0 +1,219 @@
+"""Arguments, batches, documents and scores, without a model."""
+
+import threading
+import time
+
+import numpy as np
+import pytest
+from fake_translator import FakeTranslator
+
+from keras_transformer.inference.batches import batches_by_length
+from keras_transformer.inference.records import Score, Translation
+from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask
+
+
+@pytest.fixture
+def fake():
+    return FakeTranslator()
+
+
+# === Batches ===
+
+
+def test_batches_have_texts_of_similar_length():
+    # With the end token: 4, 2, 10, 1, 4.
+    lengths = [3, 1, 12, 0, 3]
+    find = lambda *sizes: batches_by_length(lengths, 10, *sizes)  # noqa: E731
+    assert find(1) == [[2], [0], [4], [1], [3]]
+    assert find(8) == [[2], [0, 4], [1, 3]]
+    assert find(20) == [[2, 0], [4, 1, 3]]
+    assert find(50) == [[2, 0, 4, 1, 3]]
+    assert find(50, 2) == [[2, 0, 4], [1, 3]]
+    assert find(50, 9) == [[2], [0], [4], [1], [3]]
+    assert find(50, 1, 2) == [[2, 0], [4, 1], [3]]
+    assert batches_by_length([], 10, 8, 2) == []
+    many = batches_by_length([1] * 300, 10, 10_000)
+    assert list(map(len, many)) == [128, 128, 44]
+
+
+def test_order_is_kept_and_progress_is_reported(fake):
+    texts = ["a", "b c d", "", "e f"]
+    finished = []
+    found = fake.translate(texts, batch_tokens=4, progress=finished.append)
+    assert [x.texts[0] for x in found] == ["A", "B C D", "", "E F"]
+    assert fake.batches == [["b c d"], ["e f"], ["a", ""]]
+    assert finished == [1, 1, 2]
+
+
+def test_workers_translate_at_the_same_time(fake, monkeypatch):
+    texts = list("abcdef")
+    at_once = threading.Barrier(3)
+    translate, numbers = fake._translate_batch, []
+
+    def wait_for_the_others(*arguments):
+        numbers.append(arguments[0])
+        at_once.wait(timeout=60)
+        return translate(*arguments)
+
+    monkeypatch.setattr(fake, "_translate_batch", wait_for_the_others)
+    found = fake.translate(texts, workers=3)
+    assert [x.texts[0] for x in found] == [*"ABCDEF"]
+    assert numbers == [3, 3, 3]
+
+
+def test_no_more_workers_than_texts(fake):
+    assert len(fake.translate(["a", "b"], workers=8)) == 2
+    assert fake.translate([], workers=8) == []
+
+
+def test_after_an_error_no_more_batches_start(fake, monkeypatch):
+    def fail(workers, texts, *_):
+        fake.batches.append(texts)
+        time.sleep(0.01)  # meanwhile the caller cancels those that wait
+        raise RuntimeError("lost")
+
+    monkeypatch.setattr(fake, "_translate_batch", fail)
+    with pytest.raises(RuntimeError, match="lost"):
+        fake.translate(["a"] * 500, batch_tokens=1, workers=2)
+    assert len(fake.batches) < 250
+
+
+@pytest.mark.parametrize("name", ["workers", "batch_tokens"])
+@pytest.mark.parametrize("value", [0, -1, 1.0, True])
+def test_invalid_numbers(fake, name, value):
+    with pytest.raises(InputError, match=f"Received: {name}={value}"):
+        fake.translate("a", **{name: value})
+
+
+# === Texts ===
+
+
+@pytest.mark.parametrize("text", ["a", b"a", np.array("a"), np.str_("a")])
+def test_a_single_text(fake, text):
+    assert fake(text) == "A"
+    assert fake.translate(text) == Translation(["A"], [0.0], False, False)
+
+
+@pytest.mark.parametrize(
+    "texts",
+    [("a", b"b"), iter("ab"), np.array(["a", "b"]), np.array([b"a", b"b"])],
+)
+def test_several_texts(fake, texts):
+    assert fake(texts) == ["A", "B"]
+
+
+@pytest.mark.parametrize("text", [b"\xff", "\ud800", 3, None])
+def test_what_is_no_text(fake, text):
+    for call in (
+        lambda: fake(text),
+        lambda: fake(["a", text]),
+        lambda: fake.translate("a", prefixes=[text]),
+        lambda: fake.score(["a"], [text]),
+        lambda: fake.translate_document(text),
+    ):
+        with pytest.raises(InputError, match="Received: "):
+            call()
+    assert not fake.batches
+
+
+def test_prefixes(fake):
+    found = fake.translate(["a", "b"], prefixes=iter(["x", ""]))
+    assert [x.texts[0] for x in found] == ["xA", "B"]
+    assert fake.translate("a", prefixes="x").texts == ["xA"]
+    for prefixes in ("x", ["x"], [], ["x", "y", "z"]):
+        with pytest.raises(InputError, match="2 texts, [013] prefixes"):
+            fake.translate(["a", "b"], prefixes=prefixes)
+
+
+# === Documents ===
+
+
+def test_a_document(fake):
+    text = "  One. Two?\n\n- One.\n1.\n"
+    document = fake.translate_document(text, batch_tokens=100)
+    assert document.text == "  ONE. TWO?\n\n- ONE.\n1.\n"
+    assert list(document.translations) == ["One.", "Two?"]
+    assert document.translations["Two?"].texts == ["TWO?"]
+    assert fake.batches == [["One.", "Two?"]]
+    assert fake.translate_document("").text == ""
+    with pytest.raises(InputError, match="2 texts"):
+        fake.translate_document(["a", "b"])
+
+
+def test_a_document_for_a_language(fake):
+    with pytest.raises(InputError, match="model's: none. Received: 'fra'"):
+        fake.translate_document("One.", target_language="fra")
+    fake.target_languages = ["deu", "fra"]
+    document = fake.translate_document("- One.", target_language="fra")
+    assert document.text == "- >>FRA<< ONE."
+    for language in ("", "fr", ">>fra<<"):
+        with pytest.raises(InputError, match="model's: deu, fra. Received: "):
+            fake.translate_document("One.", target_language=language)
+
+
+# === Scores ===
+
+
+def test_scores(fake):
+    expected = [Score(-1.0, -2.0, 2.7, 2), Score(-1.5, -3.0, 2.7, 3)]
+    finished = []
+    found = fake.score(["a", "b"], iter(["x", "y z"]), progress=finished.append)
+    assert found == expected
+    assert fake.score("a", b"x") == expected[0]
+    assert fake.score([], []) == []
+    assert finished == [2]
+    for pair in (("a", ["b"]), (["a"], "b"), (["a"], [])):
+        with pytest.raises(InputError, match="1 sources, [01] targets"):
+            fake.score(*pair)
+
+
+def test_pairs_that_are_too_long_to_score():
+    fake = FakeTranslator(max_length=3)
+    assert len(fake.score(["a b", ""], ["", "c d"])) == 2
+    for pair in ((["", "a b c"], ["x", ""]), (["", ""], ["x y", "x y z"])):
+        with pytest.raises(InputError, match="at index 1"):
+            fake.score(*pair)
+
+
+def test_pairs_of_a_corpus_that_are_not_measured():
+    fake = FakeTranslator(max_length=3)
+    sources = ["a", "", "a", "a b c", "a"]
+    targets = ["x", "x", "", "x", "x y z"]
+    found = fake.score_corpus(sources, targets)
+    assert found == [Score(-1.0, -2.0, 2.7, 2), None, None, None, None]
+
+
+# === What a translator is ===
+
+
+def test_a_corpus_of_another_task(fake):
+    parser = FakeTranslator(task=ParsingTask())
+    assert not parser.for_corpus(ParsingTask(False)).task.split_words
+    assert parser.task.split_words
+    with pytest.raises(InputError, match="a corpus for parsing"):
+        fake.for_corpus(ParsingTask())
+
+
+def test_a_parser_has_no_scores_of_given_outputs():
+    with pytest.raises(InputError, match="a model for parsing"):
+        FakeTranslator(task=ParsingTask()).score("a", "(S (NN a))")
+
+
+def test_attention_needs_layers(fake):
+    with pytest.raises(InputError, match="Received: an export"):
+        fake.attention("a")
+
+
+@pytest.mark.parametrize(
+    ("metadata", "languages"),
+    [
+        ({"runs": [{"source": "de", "target": "en"}, {}]}, ("de", "en")),
+        ({"runs": [{"source": None, "target": "en"}]}, (None, "en")),
+        ({"runs": []}, (None, None)),
+        ({}, (None, None)),
+    ],
+)
+def test_languages(metadata, languages):
+    fake = FakeTranslator(metadata=metadata)
+    assert fake.languages == languages
