@@ -22,7 +22,6 @@ _LARGEST = 2**24  # values: 64 MiB
 
 Tensors = dict[str, tf.Tensor]  # by name
 
-
 _TEXT = tf.TensorSpec([None], tf.string, "text")
 # The inputs of each signature.
 SIGNATURES = {

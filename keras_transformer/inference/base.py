@@ -88,13 +88,18 @@ class BaseTranslator(abc.ABC):
         """
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
-        """Raises InputError, since an export has no layers."""
-        raise InputError(
-            "This needs the layers of a model. Received: an export. Open the "
-            "run instead."
-        )
+        """Returns the attention of all layers; see `Translator.attention`."""
+        self.check_layers()
 
     # === The same for all ===
+
+    def check_layers(self) -> None:
+        """Raises InputError if the model is an export, without layers."""
+        if not self.has_attention:
+            raise InputError(
+                "This needs the layers of a model. Received: an export. Open "
+                "the run instead."
+            )
 
     def check_trace(self) -> None:
         """Raises InputError unless the search can be traced."""

@@ -95,8 +95,7 @@ class Translator(BaseTranslator):
     @property
     def models(self) -> "list[Transformer]":
         """The Keras models; an export has none."""
-        if not self.has_attention:
-            super().attention("")
+        self.check_layers()
         return self.engine.models
 
     @property
@@ -210,8 +209,7 @@ class Translator(BaseTranslator):
                 more than the model reads, there is no such translation, or
                 the translator is not of a run.
         """
-        if not self.has_attention:
-            return super().attention(text)
+        self.check_layers()
         text, source = self.read_one(text)
         limits = self.limits([source], [[]])
         result = self._search(1, [source], [[]], limits)

@@ -1,8 +1,6 @@
 """`LiteEngine`: searches and scores without TensorFlow and Keras.
 
 It needs NumPy and ai-edge-litert.
-
-Letters: B = batch.
 """
 
 import copy
