@@ -240,9 +240,7 @@ def test_searches(case, size):
     often.
     """
     search = dataclasses.replace(case.search, beam_size=size)
-    found = search_padded(
-        case.model, case.vocabulary, case.source.tolist(), search
-    )
+    found = search_padded(case.model, case.vocabulary, case.source, search)
     scores = found.scores[:, 0]
     ours = [
         row[:length].tolist()

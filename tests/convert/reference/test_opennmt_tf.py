@@ -84,9 +84,7 @@ def test_searches(case, name):
     settings = case.search
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
-    found = search_padded(
-        case.model, case.vocabulary, case.source.tolist(), settings
-    )
+    found = search_padded(case.model, case.vocabulary, case.source, settings)
     scores = found.scores[:, 0]
     ours = [
         row[:length].tolist()
