@@ -23,12 +23,10 @@ _LARGEST = 2**24  # values: 64 MiB
 Tensors = dict[str, tf.Tensor]  # by name
 
 _TEXT = tf.TensorSpec([None], tf.string, "text")
-# The inputs of each signature.
-SIGNATURES = {
+SIGNATURES = {  # their inputs
     "serving_default": [_TEXT],  # n translations
     "score": [_TEXT, tf.TensorSpec([None], tf.string, "translation")],
     "translate_nbest": [_TEXT],  # all K, with lengths and pieces
-    # Translations that begin with the prefix.
     "translate_prefix": [_TEXT, tf.TensorSpec([None], tf.string, "prefix")],
     "translate_with_options": [  # K translations
         _TEXT,
@@ -81,14 +79,14 @@ class Signatures(tf.Module):
         }
 
     def _serving_default(self, text: tf.Tensor) -> Tensors:
-        return self._translate_prefix(text, tf.zeros_like(text))
+        return self._translate(self._search, self._n, text)
 
     def _translate_prefix(self, text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
         return self._translate(self._search, self._n, text, prefix)
 
     def _translate_nbest(self, text: tf.Tensor) -> Tensors:
-        count, texts = self._search.num_hypotheses, (text, tf.zeros_like(text))
-        return self._translate(self._search, count, *texts, details=True)
+        count = self._search.num_hypotheses
+        return self._translate(self._search, count, text, details=True)
 
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
@@ -98,31 +96,22 @@ class Signatures(tf.Module):
             converted(self._search, BeamSearch),
             **dict(zip(names, options, strict=True)),
         )
-        prefix = tf.zeros_like(text)
-        return self._translate(search, search.beam_size, text, prefix)
+        return self._translate(search, search.beam_size, text)
 
     def _translate(
         self,
         search: Search,
         count: int | tf.Tensor,
-        *texts: tf.Tensor,
-        details: bool = False,
+        text: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        details: bool = False,  # lengths and pieces
     ) -> Tensors:
-        """Translates texts, with a prefix for each, in slices.
-
-        Details are the lengths and pieces of translations.
-        """
-
         def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
             tokenizer, most = self._tokenizer, self._engine.max_length
             source, source_lengths, source_cut = self._source(text)
-            # A token and the end token follow.
             prefix, prefix_lengths, prefix_cut = self._padded(
-                self.text.target_ids(prefix), max(most - 2, 0)
+                self.text.target_ids(prefix)
             )
-            extra = search.extra_length
-            # Python's integers may exceed int32.
-            extra = (tf.minimum if tf.is_tensor(extra) else min)(extra, most)
             # What ends sources may be padding.
             end = int(tokenizer.source_eos_id != tokenizer.pad_id)
             limits = search_arrays.longest_outputs(
@@ -130,7 +119,7 @@ class Signatures(tf.Module):
                 tf.cast(source_lengths - 1 + end, tf.float32),
                 tf.cast(prefix_lengths, tf.float32),
                 search.length_factor,
-                tf.cast(extra, tf.float32),
+                tf.cast(search.extra_length, tf.float32),
                 most,
             )
             limits = tf.cast(limits, tf.int32)
@@ -152,19 +141,18 @@ class Signatures(tf.Module):
             return columns
 
         with tf.control_dependencies(_checked(search)):
-            rows = self._rows(tf.identity(search.num_hypotheses))
-        return self._in_slices(translate, rows, *texts)
+            per_text = tf.identity(search.num_hypotheses)
+        prefix = tf.zeros_like(text) if prefix is None else prefix
+        return self._in_slices(translate, per_text, text, prefix)
 
     def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
         source, source_lengths, source_cut = self._source(text)
         labels, lengths, cut = self._padded(
-            self.text.target_ids(translation),
-            self._engine.max_length - 1,
-            self._tokenizer.eos_id,
+            self.text.target_ids(translation), self._tokenizer.eos_id
         )
         log_probs = self._in_slices(
             self._engine.token_log_probs,
-            self._rows(tf.maximum(tf.shape(labels)[1], 1)),
+            tf.maximum(tf.shape(labels)[1], 1),
             source,
             labels,
         )
@@ -183,36 +171,32 @@ class Signatures(tf.Module):
 
     def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
         """Returns what `_padded` returns of sources with their end tokens."""
-        ids, longest = self.text.source_ids(text), self._engine.max_length - 1
-        return self._padded(ids, longest, self._tokenizer.source_eos_id)
+        ids = self.text.source_ids(text)
+        return self._padded(ids, self._tokenizer.source_eos_id)
 
-    def _padded(
-        self, ids: tf.RaggedTensor, longest: int, *end: int
-    ) -> tuple[tf.Tensor, ...]:
+    def _padded(self, ids: tf.RaggedTensor, *end: int) -> tuple[tf.Tensor, ...]:
         """Returns ids `[B, S]`, their lengths `[B]`, and which were cut."""
+        # A token and the end token follow a prefix.
+        longest = max(self._engine.max_length - (1 if end else 2), 0)
         cut = ids.row_lengths() > longest
         ends = tf.fill([ids.nrows(), len(end)], end[0] if end else 0)
         ids = tf.concat([ids[:, :longest], ends], axis=1)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self._tokenizer.pad_id), lengths, cut
 
-    def _rows(self, count: int | tf.Tensor) -> tf.Tensor:
-        """Returns how many sentences to decode at once, each of `count`."""
-        values = count * self._tokenizer.vocab_size
-        return tf.maximum(_LARGEST // values, 1)
-
     def _in_slices(
-        self, function: Callable, rows: tf.Tensor, *tensors: tf.Tensor
+        self, function: Callable, per_text: tf.Tensor, *tensors: tf.Tensor
     ) -> Any:
-        """Calls a function with slices of a batch, and joins what it returns.
+        """Calls a function with slices of a batch, and joins its outputs.
 
-        The first axis of every tensor, given and returned, is the batch.
+        The first axis of every tensor is the batch. The function computes
+        `per_text` rows of probabilities for each text.
         """
-        tensors = [tf.ensure_shape(x, [None, *x.shape[1:]]) for x in tensors]
+        rows = _LARGEST // (per_text * self._tokenizer.vocab_size)
+        rows = tf.maximum(rows, 1)
         sizes = [tf.shape(x)[0] for x in tensors]
-        check = tf.debugging.Assert(
-            tf.reduce_all(tf.equal(sizes, sizes[0])),
-            ["Each text must have one of every other input. Received:", sizes],
+        check = tf.debugging.assert_equal(
+            sizes, sizes[0], "Each text must have one of every other input."
         )
         with tf.control_dependencies([check]):
             batch = tf.identity(sizes[0])
@@ -221,9 +205,7 @@ class Signatures(tf.Module):
         )
         count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch
         arrays = tf.nest.map_structure(
-            lambda x: tf.TensorArray(
-                x.dtype, count, infer_shape=False, element_shape=x.shape
-            ),
+            lambda x: tf.TensorArray(x.dtype, count, element_shape=x.shape),
             call.structured_outputs,
         )
 

@@ -11,10 +11,7 @@ from keras_transformer.text.normalization import INVISIBLE, SPACES
 
 
 class TextGraph(tf.Module):
-    """What a `Tokenizer` does in Python, on tensors.
-
-    Make it an attribute of the module that is saved, which tracks it.
-    """
+    """What a `Tokenizer` does in Python, on tensors."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -87,9 +84,8 @@ def _encode(ops: Any, side: Tokenizer, text: tf.Tensor) -> tf.RaggedTensor:
 def _sentencepiece(model: bytes) -> Any:
     """Returns tensorflow-text's tokenizer with a named model resource.
 
-    By default the cached kernel that creates the resource owns it, and
-    `tf.random.set_seed` clears that cache: a tokenizer in use would then fail
-    with "Resource ... does not exist". A resource with a shared name persists.
+    Without a name, the cache that `tf.random.set_seed` clears owns the
+    resource, and a tokenizer in use fails with "Resource ... does not exist".
     The name is a digest, so that only equal models share a resource.
     """
     with explain_missing_packages():
