@@ -41,7 +41,7 @@ OPENNMT := OpenNMT-tf==2.32.0 tensorflow==2.13.1 "numpy<1.25" \
 MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/fit/test_keras_overrides.py tests/fit/test_distributed_fit.py \
 	tests/inference/test_translator.py tests/text/test_tokenizer.py tests/export \
-	tests/cli/test_training.py tests/train/fitting/test_training_state.py
+	tests/cli/test_training.py tests/train/test_state.py
 
 RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
 	tests/helpers/release_check.py $(if $(TAG),--tag $(TAG))

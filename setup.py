@@ -61,6 +61,8 @@ WEB = ["fastapi>=0.110", "pydantic>=2", "uvicorn>=0.29"]
 CTRANSLATE2 = ["ctranslate2>=4.8,<5"]
 # Downloads models that are imported by name, and finds the user's cache.
 CONVERT = ["huggingface_hub>=1.31,<3", "platformdirs>=4.3"]
+# Files of text that are compressed by Zstandard.
+ZSTD = ["backports.zstd>=1"]
 # The systems that models are imported from and exported for, for tests.
 CONVERTERS = [
     "argos-translate-lt>=1.12",
@@ -78,6 +80,7 @@ TEST = [
     *WEB,
     *CTRANSLATE2,
     *CONVERT,
+    *ZSTD,
     *BEAM,
     "hypothesis>=6.100",
     "ipykernel",
@@ -166,6 +169,7 @@ setup(
         "web": WEB,
         "ctranslate2": CTRANSLATE2,
         "convert": CONVERT,
+        "zstd": ZSTD,
         "docs": DOCS,
         "torch": ["torch>=2.6,<2.14"],
         "converters": CONVERTERS,

@@ -55,23 +55,21 @@ def open_batches(folder: pathlib.Path, run: str) -> tuple:
     Returns:
         The ids of the pairs, and their order.
     """
-    from keras_transformer.train import open_corpus
+    from keras_transformer.train import fitting, open_corpus, train
     from keras_transformer.train.data.batching import BatchOrder, PairIds
-    from keras_transformer.train.resume import RunOpener
-    from keras_transformer.train.training_settings import choose_settings
 
-    corpus = open_corpus([str(folder / "texts")], "en", "de")
+    opened = []
+    fitting.fit = lambda run, data, *_: opened.append(data.prepared)
     recipe = dict(
         vocab_size=int(os.environ["VOCAB_SIZE"]),
         max_length=_MAX_LENGTH,
         batch_tokens=_BATCH_TOKENS,
-        seed=1,
     )
-    settings = choose_settings(corpus, folder / run, "small", recipe)
-    with RunOpener(settings, corpus, folder / run).open() as (_, data):
-        shards = data.train.shards
-        order = BatchOrder(shards, _BATCH_TOKENS, _MAX_LENGTH, seed=1)
-        return PairIds(shards, data.train.tokenizer, _MAX_LENGTH), order
+    corpus = open_corpus([str(folder / "texts")], "en", "de")
+    train(corpus, folder / run, "small", recipe)
+    (data,) = opened
+    order = BatchOrder(data.shards, _BATCH_TOKENS, _MAX_LENGTH, seed=1)
+    return PairIds(data.shards, data.tokenizer, _MAX_LENGTH), order
 
 
 def time_first_batch(

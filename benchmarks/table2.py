@@ -22,7 +22,8 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.config import StackConfig, TransformerConfig
-from keras_transformer.train.fitting.training_log import read_log
+from keras_transformer.inference.weight_files import step_of
+from keras_transformer.train.training_log import read_log
 
 # Large enough to be computed at the full rate, and done in some milliseconds.
 _SIZES = {"CPU": 1024, "GPU": 8192}
@@ -89,9 +90,10 @@ def paper_row(name: str) -> tuple[str, int, float, float]:
 def run_row(path: str, devices: int) -> tuple[str, int, float, float]:
     """Returns steps and operations of a run, without its validation."""
     run = kt.Run.open(path)
+    step = step_of(run.find_checkpoint())
     known = run.statistics
     tokens = known["source_tokens"] + known["target_tokens"]
-    targets = run.recipe["batch_tokens"] * known["target_tokens"] / tokens
+    targets = run.request["batch_tokens"] * known["target_tokens"] / tokens
     rows = [
         r for r in read_log(run.path / "log.csv") if "tokens_per_second" in r
     ]
@@ -100,16 +102,16 @@ def run_row(path: str, devices: int) -> tuple[str, int, float, float]:
     # The first row after an interruption is of the rest of its epoch.
     steps = np.diff([0, *(row["step"] for row in rows)])
     seconds = sum(steps * targets / [row["tokens_per_second"] for row in rows])
-    by_time = devices * seconds * sustained_flops(run.recipe["dtype"])
+    by_time = devices * seconds * sustained_flops(run.request["dtype"])
     # Full batches of pairs of the mean lengths of the training data.
     source, target = (
         known[f"{side}_tokens"] / known["pairs"]
         for side in ("source", "target")
     )
-    pairs = run.step * run.recipe["batch_tokens"] / (source + target)
+    pairs = step * run.request["batch_tokens"] / (source + target)
     return (
         path,
-        run.step,
+        step,
         by_time,
         pairs * training_flops(run.config, source, target),
     )

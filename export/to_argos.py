@@ -67,7 +67,7 @@ def save_argos(
     def opened(folder: Path) -> Any:
         file = str(folder / "sentencepiece.model")
         split = SentencePieceProcessor(model_file=file, out_type=str).encode
-        return to_ctranslate2.open_written(folder / "model", translator, split)
+        return to_ctranslate2.open_written(translator, split, folder / "model")
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, f"keras-transformer-{source}_{target}")

@@ -6,6 +6,7 @@ values of cross-attention.
 """
 
 import collections
+import functools
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -68,9 +69,7 @@ def save_ctranslate2(
         ids = tokenizer.encode_sources(texts)
         return [tokenizer.source.pieces(row) for row in ids]
 
-    def opened(folder: Path) -> SimpleNamespace:
-        return open_written(folder, translator, split)
-
+    opened = functools.partial(open_written, translator, split)
     return writing.write_export(
         translator, path, "ctranslate2", dtype, write, opened, metadata
     )
@@ -85,9 +84,9 @@ def problems(translator: Translator) -> Iterator[str]:
 
 
 def open_written(
-    folder: Path,
     translator: Translator,
     split: Callable[[Sequence[str]], list[list[str]]],
+    folder: Path,
 ) -> SimpleNamespace:
     """Returns what scores texts with CTranslate2.
 
@@ -129,10 +128,7 @@ def _specification(translator: Translator) -> Any:
     from ctranslate2.specs import common_spec, transformer_spec
 
     model, config = translator.model, translator.model.config
-    activations = common_spec.Activation
-    activation = dict(
-        relu=activations.RELU, swish=activations.SWISH, gelu=activations.GELU
-    )[config.activation]
+    activation = common_spec.Activation[config.activation.upper()]
 
     def stack(make: type, sizes: Any) -> Any:
         default = sizes.d_k * sizes.num_heads == config.d_model
@@ -159,9 +155,8 @@ def _specification(translator: Translator) -> Any:
     _set_positions(decoder, model.target_positions, config.max_length)
 
     source, target = translator.tokenizer.source, translator.tokenizer.target
-    pieces = source.pieces(range(source.vocab_size))
-    specification.register_source_vocabulary(pieces)
-    pieces = target.pieces(range(target.vocab_size))
+    specification.register_source_vocabulary(source.pieces())
+    pieces = target.pieces()
     specification.register_target_vocabulary(pieces)
     settings = specification.config
     settings.unk_token = pieces[target.unk_id]

@@ -6,6 +6,7 @@ permutation of the model's dimensions; a bias that a model lacks is 0.
 """
 
 import dataclasses
+import functools
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -90,31 +91,22 @@ def save_huggingface(
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         return {"dtype": dtype}
 
-    def open_written(folder: Path) -> Translator:
-        return _open_written(folder, translator)
-
+    opened = functools.partial(_open_written, translator)
     return writing.write_export(
-        translator, path, "huggingface", dtype, write, open_written, metadata
+        translator, path, "huggingface", dtype, write, opened, metadata
     )
 
 
 def _problems(translator: Translator) -> Iterator[str]:
     """Yields what Marian cannot express."""
-    config, vocabulary = translator.model.config, translator.tokenizer
+    config = translator.model.config
     yield from writing.single_model_problems(translator)
     names = [x for x, y in _REQUIRED.items() if getattr(config, x) != y]
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
     if config.d_model % 2 or widths != {config.d_model}:
         names += ["d_model", "num_heads", "d_k", "d_v"]
-    if config.layer_norm_epsilon > 1e-5:  # of every Marian model there
-        names += ["layer_norm_epsilon"]
-    is_tied = config.tied_embeddings in ("all", "target")
-    if is_tied and _added_factor(config) != 1:
-        names += ["embedding_scale", "tied_embeddings"]
     for name in names:
         yield f"{name}={getattr(config, name)!r}"
-    if vocabulary.source_eos_id != config.eos_id:
-        yield "sources without an end token"
 
 
 def _added_factor(config: TransformerConfig) -> float:
@@ -192,10 +184,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     vocabulary = translator.tokenizer
-    source, target = (
-        side.pieces(range(side.vocab_size))
-        for side in (vocabulary.source, vocabulary.target)
-    )
+    source, target = vocabulary.source.pieces(), vocabulary.target.pieces()
     special = {
         f"{name}_token": target[getattr(vocabulary, f"{name}_id")]
         for name in ("pad", "unk", "eos", "bos")
@@ -262,7 +251,7 @@ def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
     return tensors
 
 
-def _open_written(folder: Path, translator: Translator) -> Translator:
+def _open_written(translator: Translator, folder: Path) -> Translator:
     """Returns the translator that was written, with the same search."""
     read = convert.read(folder, "huggingface")
     config = dataclasses.replace(read.config, max_length=translator.max_length)

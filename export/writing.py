@@ -14,7 +14,6 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import atomic_folder, write_json
-from keras_transformer.support.progress import progress_bar
 
 
 class Format(NamedTuple):
@@ -73,11 +72,7 @@ def write_export(
             f"Received: a model for {translator.task.name}"
         )
     translator.tokenizer.check_languages()
-    with (
-        atomic_folder(path) as folder,
-        progress_bar(total=2, unit="stage") as progress,
-    ):
-        progress.set_description("writing")
+    with atomic_folder(path) as folder:
         described = {
             "keras_transformer": __version__,
             "tokenizer_sha256": translator.tokenizer.digest,
@@ -100,10 +95,7 @@ def write_export(
                 system = FORMATS[format].system
                 readme.write(_README.format(system, __version__, format))
         write_json(file, described)
-        progress.update()
-        progress.set_description("verifying")
         _check_results(open_written(folder), translator, format, dtype)
-        progress.update()
     return Path(path)
 
 

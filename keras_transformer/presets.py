@@ -137,11 +137,7 @@ PRESETS: dict[str, Preset] = {
 
 
 def find_preset(name: str) -> Preset:
-    """Returns the preset of a name.
-
-    Raises:
-        InputError: If there is no such preset.
-    """
+    """Returns the preset of a name."""
     if name in PRESETS:
         return PRESETS[name]
     similar = difflib.get_close_matches(str(name), PRESETS, n=1)

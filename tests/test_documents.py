@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 from documents import DOCUMENTS, ROOT, all_blocks, blocks, read
 from helpers import randomise
+from run_fixtures import create_run
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
 
 
 def replaced(text, *pairs):
@@ -93,14 +93,7 @@ def test_readme_layer():
 def test_guide_programs(readme):
     folder, made, _ = readme
     model, translator = made["model"], made["translator"]
-    run = Run.create(
-        folder / "runs" / "demo",
-        model.config,
-        {},
-        made["tokenizer"],
-        model=model,
-        step=1,
-    )
+    run = create_run(folder / "runs" / "demo", model, made["tokenizer"])
     run.save_best(model, 1, 0.0)
     (exported,) = folder.glob("exported/ten-lines/*")
     (folder / "exported" / "1").symlink_to(exported.resolve())
@@ -364,7 +357,7 @@ def test_own_data(tmp_path):
     program = replaced(
         start + "".join(script),
         ("--steps 100 --steps-per-epoch 25", "--steps 20 --steps-per-epoch 10"),
-        ("--steps 150 --steps-per-epoch 25", "--steps 30 --steps-per-epoch 10"),
+        ("--output runs/mine --steps 150", "--output runs/mine --steps 30"),
     )
     (tmp_path / "train").symlink_to(ROOT / "train")
     folder = Path(sys.executable).parent

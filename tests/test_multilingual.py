@@ -99,31 +99,20 @@ def test_it_translates_to_the_language_that_is_asked_for(folder, translators):
 
 
 def test_the_run_records_its_corpora(folder):
-    run = json.loads((folder / "run" / "config.json").read_text())
-    corpora = run["recipe"]["corpora"]
-    assert [x["weight"] for x in corpora] == [1, 2]
-    assert [x["tag"] for x in corpora] == [">>deu<<", ">>fra<< <bt>"]
-    assert [(x["source"], x["target"]) for x in corpora] == [
-        ("en", "de"),
-        ("en", "fr"),
-    ]
-    assert (run["recipe"]["source"], run["recipe"]["target"]) == ("en", None)
-    assert run["statistics"]["pairs"] == 60
+    run = kt.Run.open(folder / "run")
+    given = yaml.safe_load((folder / "flags.yaml").read_text())
+    for own, entry in zip(
+        run.request["corpora"], given["corpora"], strict=True
+    ):
+        assert own == {**entry, "source": "en", "data": [entry["data"]]}
+    assert "data" not in run.request
+    assert run.languages == ("en", None)
+    assert run.statistics["pairs"] == 60
     prepared = folder / "run" / "data" / "prepared.json"
     parts = json.loads(prepared.read_text())["parts"]
     assert [x["statistics"]["pairs"] for x in parts] == [30, 30]
     tokens = [x["statistics"]["source_tokens"] for x in parts]
     assert tokens[1] == tokens[0] + 30  # a second tag
-    flags = yaml.safe_load((folder / "run" / "train.yaml").read_text())
-    given = yaml.safe_load((folder / "flags.yaml").read_text())
-    for own, entry in zip(flags["corpora"], given["corpora"], strict=True):
-        assert own == {
-            "weight": 1,
-            **entry,
-            "source": "en",
-            "data": [entry["data"]],
-        }
-    assert "data" not in flags
 
 
 def test_evaluate_scores_each_corpus(folder, capsys):
@@ -144,33 +133,6 @@ def test_evaluate_scores_each_corpus(folder, capsys):
     assert min(chrf) <= results["chrf"] <= max(chrf)
 
 
-def test_other_corpora_do_not_resume(folder, tmp_path, capsys):
-    def refused(change, *arguments):
-        values = yaml.safe_load((folder / "flags.yaml").read_text())
-        values["steps"] = 999
-        change(values["corpora"])
-        (tmp_path / "flags.yaml").write_text(yaml.safe_dump(values))
-        assert run_cli(tmp_path, "train", *arguments) == 2
-        return capsys.readouterr().err
-
-    same = ("--output", folder / "run")
-    french = {"data": str(folder / "fr"), "target": "fr"}
-    for change in (
-        lambda x: x[1].update(weight=3),
-        lambda x: x[1].update(tag=">>fra<<"),
-        lambda x: x.reverse(),
-        lambda x: x[0].update(**french),
-    ):
-        assert "corpora=" in refused(change, *same)
-    new = ("--output", tmp_path / "new", "--init-from", folder / "run")
-    for tag, message in (
-        (">>nld<<", "has >>deu<<, >>fra<<, <bt>. Received: >>nld<<"),
-        (">>deu<< <ft>", "has >>deu<<, >>fra<<, <bt>. Received: <ft>"),
-    ):
-        assert message in refused(lambda x, tag=tag: x[0].update(tag=tag), *new)
-    assert not (tmp_path / "new").exists()
-
-
 def test_prepared_corpora_are_read_again(folder, tmp_path):
     output = tmp_path / "prepared"
     values = yaml.safe_load((folder / "flags.yaml").read_text())
@@ -181,11 +143,12 @@ def test_prepared_corpora_are_read_again(folder, tmp_path):
     corpus = kt.train.open_corpus(str(output))
     given = kt.train.open_corpora(values["corpora"], "en")
     assert (corpus.source, corpus.target) == ("en", None)
-    assert [x for x, _ in corpus.parts] == [x for x, _ in given.parts]
+    assert list(map(str, corpus.parts)) == list(map(str, given.parts))
+    assert [x.weight for x in corpus.parts] == [1, 2]
     for split in ("valid", "test"):
         assert list(corpus.pairs(split)) == list(given.pairs(split))
         parts = (list(x.pairs_of_parts(split)) for x in (corpus, given))
-        assert next(parts) == next(parts)
+        assert next(parts)[0][1] == next(parts)[0][1]
     assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
 
 

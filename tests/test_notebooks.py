@@ -11,9 +11,9 @@ import keras
 import pytest
 from documents import ROOT
 from notebooks import execute
+from run_fixtures import create_run
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
 
 SOURCES = sorted((ROOT / "colab").glob("*.py"))
 NAMES = [source.stem for source in SOURCES]
@@ -171,15 +171,9 @@ def untrained_run(tmp_path_factory):
         max_length=60,  # of the translations, which are too long
     )
     model = kt.Transformer(config)
-    run = Run.create(
-        tmp_path_factory.mktemp("runs") / "untrained",
-        config,
-        {},
-        tokenizer,
-        search=kt.BeamSearch(extra_length=5),
-        model=model,
-        step=1,
-    )
+    path = tmp_path_factory.mktemp("runs") / "untrained"
+    search = kt.BeamSearch(extra_length=5)
+    run = create_run(path, model, tokenizer, search=search)
     run.save_best(model, 1, 0.0)
     return run
 

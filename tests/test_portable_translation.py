@@ -13,6 +13,7 @@ from documents import ROOT, blocks
 
 from keras_transformer.inference import keras_engine
 
+PACKAGE = "keras_transformer.inference"
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
 
@@ -31,8 +32,8 @@ def translate_on_tensorflow():
 def test_translations_are_those_of_graphs_on_tensorflow(monkeypatch):
     if keras.backend.backend() == "tensorflow":
         expected = translate_portably.translate()
-        make = keras_engine.KerasEngine
-        monkeypatch.setattr(keras_engine, "make_engine", make)
+        engine = keras_engine.KerasEngine
+        monkeypatch.setattr(f"{PACKAGE}.graph_engine.GraphEngine", engine)
     else:
         expected = translate_on_tensorflow()
     found = translate_portably.translate()

@@ -8,7 +8,8 @@ import numpy as np
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 
@@ -19,7 +20,7 @@ def average(
     """Writes a run whose weights are the mean of another run's checkpoints.
 
     They are the last ones, by default as many as training keeps; section 6.1:
-    5 for base, 20 for big. The new run's recipe lists them as `averaged`.
+    5 for base, 20 for big. The new run's statistics list them as `averaged`.
     """
     check_free(output)
     paths = choose_checkpoints(run, last)
@@ -32,23 +33,26 @@ def average(
         weights = [w.astype("float64") for w in model.get_weights()]
         sums = weights if sums is None else list(map(np.add, sums, weights))
     model.set_weights([total / len(paths) for total in sums])
-    return Run.create(
-        output,
-        run.config,
-        {**run.recipe, "averaged": [path.name for path in paths]},
-        run.tokenizer,
-        run.statistics,
-        model=model,
-        step=step_of(paths[-1]),
-        task=run.task,
-        search=run.search,
-    )
+    averaged = [path.name for path in paths]
+    with atomic_folder(output) as folder:
+        mean = Run.create(
+            folder,
+            run.config,
+            run.tokenizer,
+            task=run.task,
+            search=run.search,
+            languages=run.languages,
+            statistics={**run.statistics, "averaged": averaged},
+            request=run.request,
+        )
+        mean.save_checkpoint(model, step_of(paths[-1]), max_to_keep=1)
+    return Run.open(output)
 
 
 def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     """Returns the checkpoints that `average` takes."""
-    if last is not None and last < 1:
-        raise InputError(f"last must be at least 1. Received: last={last}")
+    if last is not None:
+        check_values(POSITIVE_INTEGER, last=last)
     run.find_checkpoint()  # raises if there is none
     checkpoints = run.checkpoints()
     if last is not None and len(checkpoints) < last:
@@ -56,6 +60,5 @@ def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
             f"{run.path} has {len(checkpoints)} checkpoints. Received: "
             f"last={last}. Choose fewer, with --last on the command line."
         )
-    # A run may have a recipe of its own.
-    count = last or run.recipe.get("max_to_keep", len(checkpoints))
+    count = last or run.request.get("max_to_keep", len(checkpoints))
     return checkpoints[-count:]

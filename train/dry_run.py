@@ -5,33 +5,36 @@ import logging
 import sys
 import time
 
+import keras
 import tensorflow as tf
 
 from keras_transformer.train.data import batching, pools
-from keras_transformer.train.fitting.training_loop import Fitting
+from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
 _STEPS = 3
 
 
-def try_steps(fitting: Fitting) -> None:
+def try_steps(
+    model: keras.Model,
+    recipe: Recipe,
+    order: batching.BatchOrder,
+    pairs: batching.PairIds,
+) -> None:
     """Trains for some steps, and logs what a training would take."""
-    recipe, train = fitting.recipe, fitting.data.train
-    order = fitting.training_order()
-    lengths = pools.bucket_lengths(train.max_length)
+    lengths = pools.bucket_lengths(order.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
     per_pass = int(order.count_batches(0).sum())
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
     logger.info(f"steps: {per_pass:,} per pass over the data")
-    pairs = batching.PairIds(train.shards, train.tokenizer, train.max_length)
     batch = next(iter(batching.make_batches(pairs, order)))
     # A training reads the next batches during a step, and compiles once.
     batches = tf.data.Dataset.from_tensors(batch).repeat()
     options = dict(verbose=0, shuffle=False)
-    fitting.model.fit(batches, steps_per_epoch=1, **options)
+    model.fit(batches, steps_per_epoch=1, **options)
     start = time.monotonic()
-    fitting.model.fit(batches, steps_per_epoch=_STEPS, **options)
+    model.fit(batches, steps_per_epoch=_STEPS, **options)
     seconds = (time.monotonic() - start) / _STEPS
     logger.info(f"time: {seconds:.2g} s per step, the mean of {_STEPS}")
     hours = seconds * recipe.steps / 3600

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.run_folder import Run, read_results
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task
@@ -103,14 +103,10 @@ def describe(results: dict[str, Any]) -> str:
                 add("", f"{part[metric]:.2f}", part["data"])
     scored = results["perplexity_sentences"]
     if scored:
-        add("perplexity", f"{results['perplexity']:.2f}", "per token")
+        note = f"per token of {scored:,} sentences"
+        add("perplexity", f"{results['perplexity']:.2f}", note)
     else:
         add("perplexity", "-", "all pairs are empty or too long")
-    if 0 < scored < results["sentences"]:
-        lines.append(
-            f"perplexity is that of {scored:,} sentences: the others are empty "
-            "or longer than the model's max_length"
-        )
     for name in ("truncated", "repaired"):
         if results[name]:
             share = results[name] / results["sentences"]
@@ -135,7 +131,7 @@ def record(
     text = run.path / f"{run.task.output}-{results['split']}.txt"
     lines = (" ".join(hypothesis.splitlines()) for hypothesis in hypotheses)
     with locked(run.path, wait=True, name="results.lock"):
-        write_json(path, [*read_results(path), measured])
+        write_json(path, [*run.results(), measured])
         with atomic_write(text) as partial:
             partial.write_text("".join(f"{line}\n" for line in lines), "utf-8")
     return path

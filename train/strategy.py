@@ -6,12 +6,15 @@ import logging
 import os
 import signal
 import threading
+import zlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 
 logger = logging.getLogger(__name__)
 
@@ -42,19 +45,12 @@ def open_strategy(name: str = "auto") -> Strategy:
         InputError: If there is no such strategy, or `TF_CONFIG` is missing
             or invalid.
     """
-    if name not in STRATEGIES:
-        raise InputError(
-            f"strategy must be one of {', '.join(STRATEGIES)}. Received: "
-            f"strategy={name!r}"
-        )
+    check_values(one_of(*STRATEGIES), strategy=name)
     config = os.environ.get("TF_CONFIG")
     if name == "multiworker" or (name == "auto" and config):
         try:
             resolver = _Resolver()
-            own = _find_worker(resolver)
-            if own.index >= own.count:
-                raise ValueError(f"index {own.index} of {own.count} workers")
-            if name == "multiworker" or own.count > 1:
+            if name == "multiworker" or _find_worker(resolver).count > 1:
                 return _join_workers(resolver)
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise InputError(
@@ -176,15 +172,17 @@ def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
         return tf.Variable(value).numpy()
 
 
-def gather_from_workers(strategy: Strategy, value: np.ndarray) -> np.ndarray:
-    """Returns the integers of all, which all call it, `[workers, ...]`."""
-    index, workers = worker(strategy)
-    values = np.zeros((workers, *value.shape), value.dtype)
-    values[index] = value
-    if workers == 1:
-        return values
-    copies = strategy.experimental_distribute_values_from_function(
-        lambda context: tf.constant(values)  # on each replica of this worker
-    )
-    total = strategy.reduce("SUM", copies, axis=None).numpy()
-    return total // (strategy.num_replicas_in_sync // workers)
+def check_same_request(strategy: Strategy, given: Mapping[str, Any]) -> None:
+    """Raises InputError unless the chief trains what this worker trains.
+
+    Every worker must call it. The others wait for the chief, which calls it
+    when its run exists. Paths may differ from machine to machine.
+    """
+    paths = ("data", "corpora", "init_from", "tokenizer")
+    text = str({x: y for x, y in sorted(given.items()) if x not in paths})
+    own = np.array(zlib.crc32(text.encode()), np.int64)
+    if own != broadcast_from_chief(strategy, own):
+        raise InputError(
+            "Every worker must have the arguments of worker 0. Received: "
+            f"worker {worker(strategy).index} with {text}"
+        )

@@ -1,25 +1,32 @@
 """The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
+import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_folder
+from keras_transformer.support.locks import locked
 from keras_transformer.support.startup import import_tensorflow_quietly
-from keras_transformer.train import training_settings
-from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train import preparation
+from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.encoding import check_budget
+from keras_transformer.train.data.prepared import Prepared, is_prepared
+from keras_transformer.train.job import Job, Request, changes, check_resumable
 from keras_transformer.train.recipe import Recipe
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from keras_transformer.inference.run_folder import Run
+logger = logging.getLogger(__name__)
 
 
 def train(
-    corpus: Corpus,
+    corpus: Corpus | None,
     output: str | Path | None,
     preset: str | None = None,
     recipe: Recipe | Mapping[str, Any] | None = None,
@@ -29,18 +36,19 @@ def train(
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
     dry_run: bool = False,
-) -> "Run | None":
+) -> Run | None:
     """Trains on the split `train`, and validates on `valid` if there is one.
 
     A corpus that is not prepared is prepared first, in the folder `data` of
     the run.
 
-    Called again with the same arguments after training was interrupted, it
-    resumes from the last saved state with the data in the run, and ends with
-    the weights of a training that was never interrupted.
+    Called again after training was interrupted, it resumes from the last saved
+    state with the data in the run, and ends with the weights of a training
+    that was never interrupted. Arguments that are left out are then those of
+    the run.
 
     Args:
-        corpus: From `open_corpus`.
+        corpus: From `open_corpus`. None resumes the run in `output`.
         output: Folder of the run. It must be new, empty, or contain a run
             that was started with the same arguments.
         preset: Name of the architecture and of the recipe. Default: with
@@ -72,27 +80,128 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    tokenizer = tokenizer and [Path(path) for path in tokenizer]
-    init_from = init_from and Path(init_from)
+    request = Request(
+        corpus,
+        preset,
+        recipe,
+        architecture,
+        init_from and Path(init_from),
+        tokenizer and [Path(path) for path in tokenizer],
+    )
     with contextlib.ExitStack() as stack:
         if dry_run:
             folder = stack.enter_context(tempfile.TemporaryDirectory())
             output = Path(folder, "run")
-        elif output is None:
+        if output is None:
             raise InputError(
-                "A training needs a folder. Received: no output. Name one, or "
-                "try the training with dry_run, --dry-run on the command line."
+                "A training needs a folder. Received: output=None. Pass one, "
+                "or try the training with dry_run."
             )
-        output = Path(output)
-        settings = training_settings.choose_settings(
-            corpus, output, preset, recipe, architecture, init_from, tokenizer
-        )
-        settings.check(corpus)
+        output, job = Path(output), None
+        if not Run.exists(output):
+            if corpus is None:
+                raise InputError(
+                    "A new training needs data. Received: no data, and no run "
+                    "to resume as output"
+                )
+            job = Job.choose(request)
+        import_tensorflow_quietly()
+        from keras_transformer.train import fitting
+        from keras_transformer.train import strategy as strategies
+
         if isinstance(strategy, str):
-            import_tensorflow_quietly()
-            from keras_transformer.train.strategy import open_strategy
+            strategy = strategies.open_strategy(strategy)
+        worker = strategies.worker(strategy)
+        if worker.is_chief:
+            if job is not None:
+                _create(job, output, worker.count)
+            stack.enter_context(locked(output))
+        given = request.given()
+        if corpus is not None and corpus.prepared is not None:
+            del given["data"]  # its content is compared
+        strategies.check_same_request(strategy, given)
+        run = Run.open(output)
+        check_resumable(run, {**given, "workers": worker.count})
+        data = _open_data(run, corpus)
+        recorded = {**run.request, **changes(given)}
+        if data is corpus:  # it may have been moved
+            recorded |= corpus.request()
+        if worker.is_chief and recorded != run.request:
+            run.save_request(recorded)
+            run = Run.open(output)
+        names = Recipe.__dataclass_fields__.keys() & recorded.keys()
+        recipe = Recipe(**{name: recorded[name] for name in names})
+        fitting.fit(run, data, recipe, strategy, dry_run)
+        return run if worker.is_chief and not dry_run else None
 
-            strategy = open_strategy(strategy)
-        from keras_transformer.train.fitting.training_loop import run_training
 
-        return run_training(settings, corpus, output, strategy, dry_run)
+def _create(job: Job, output: Path, workers: int) -> None:
+    """Creates the run of a job, with its data."""
+    corpus, past, recipe = job.corpus, job.past, job.recipe
+    check_budget(recipe.batch_tokens, recipe.max_length, workers)
+    with atomic_folder(output) as folder:
+        data = corpus.prepared
+        if data is None:
+            logger.info(f"preparing: {corpus.name}")
+            data = preparation.prepare(
+                corpus,
+                folder / "data",
+                recipe,
+                job.tokenizer,
+                splits=["valid"],
+            )
+        sources = []
+        if "valid" in corpus.splits:
+            sources = [source for source, _ in corpus.pairs("valid")]
+        # Otherwise the first validation would fail.
+        data.tokenizer.check_languages(sources)
+        Run.create(
+            folder,
+            job.config_for(data.tokenizer),
+            data.tokenizer,
+            task=corpus.task,
+            search=past and past.search,
+            languages=(corpus.source, corpus.target),
+            statistics={
+                "corpus": corpus.name,
+                **_numbers(data),
+                "workers": workers,
+                "example": next(filter(None, sources), None),
+            },
+            request=job.request,
+        )
+
+
+def _open_data(run: Run, corpus: Corpus | None) -> Corpus:
+    """Opens the prepared corpus of a run."""
+    if corpus is not None and corpus.prepared is not None:
+        data = corpus
+    else:
+        places = [str(run.path / "data"), *run.request.get("data", ())]
+        place = next(filter(is_prepared, places), None)
+        if place is None:
+            raise InputError(
+                f"{run.path} cannot be resumed without its data. Received: no "
+                f"prepared corpus in {' or '.join(places)}. If it was moved, "
+                "name it."
+            )
+        data = open_corpus(place)
+    logger.info(f"data: {data.name}")
+    numbers, digest = _numbers(data.prepared), data.prepared.tokenizer.digest
+    recorded = {name: run.statistics[name] for name in numbers}
+    if (numbers, digest) != (recorded, run.tokenizer_digest):
+        raise InputError(
+            f"{data.name} contains different data or a different tokenizer "
+            f"than {run.path} was started with. Choose a different output."
+        )
+    return data
+
+
+def _numbers(data: Prepared) -> dict[str, Any]:
+    """Returns what a run records of its data."""
+    return {
+        "max_length": data.max_length,
+        "pairs": data.statistics.pairs,
+        "source_tokens": data.statistics.source_tokens,
+        "target_tokens": data.statistics.target_tokens,
+    }

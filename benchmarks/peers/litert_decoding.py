@@ -34,7 +34,7 @@ def main() -> None:
     )
     cores = len(os.sched_getaffinity(0))
     workers, threads = (1, cores) if options.mode == "threads" else (cores, 1)
-    ids = SpecialIds.of(bos_id=2, eos_id=3, pad_id=0, unk_id=1)
+    ids = SpecialIds(bos_id=2, eos_id=3, pad_id=0, banned_ids=(0, 1, 2))
     models = ModelPool(Path(options.model, MODEL_FILE), ids.pad_id, window=None)
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 

@@ -15,6 +15,8 @@ with explain_missing_packages():
     from ai_edge_litert import schema_py_generated as schema
 
 _PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
+_GATHER = schema.BuiltinOperator.GATHER
+_FLOAT32 = schema.TensorType.FLOAT32
 # The first versions of the operators that take int8 rows with a scale each.
 _FULLY_CONNECTED_VERSION = 12
 _EMBEDDING_LOOKUP_VERSION = 3
@@ -49,12 +51,13 @@ def _quantize(model: Any) -> None:
         for operator in graph.operators:
             code = codes[operator.opcodeIndex]
             is_product = code.builtinCode == _PRODUCT
-            if not (is_product or _is_lookup(graph, operator, code)):
+            if not is_product and code.builtinCode != _GATHER:
                 continue
             inputs = list(operator.inputs)
             at = int(is_product)  # the input that has the matrix
             tensor = graph.tensors[inputs[at]]
-            if not _is_float_matrix(model, tensor):
+            is_matrix = tensor.type == _FLOAT32 and len(tensor.shape) == 2
+            if not is_matrix or model.buffers[tensor.buffer].data is None:
                 continue
             if inputs[at] not in tensors:
                 if tensor.buffer not in matrices:
@@ -72,21 +75,6 @@ def _quantize(model: Any) -> None:
                 operator.builtinOptions = None
                 operator.builtinOptionsType = 0
             operator.inputs = inputs
-
-
-def _is_lookup(graph: Any, operator: Any, code: Any) -> bool:
-    """Returns whether it takes rows of a matrix by a list of indices."""
-    if code.builtinCode != schema.BuiltinOperator.GATHER:
-        return False
-    options, indices = operator.builtinOptions, operator.inputs[1]
-    is_of_rows = options.axis == 0 and options.batchDims == 0
-    return is_of_rows and len(graph.tensors[indices].shape) == 1
-
-
-def _is_float_matrix(model: Any, tensor: Any) -> bool:
-    is_constant = model.buffers[tensor.buffer].data is not None
-    is_float = tensor.type == schema.TensorType.FLOAT32
-    return is_constant and is_float and len(tensor.shape) == 2
 
 
 def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:

@@ -10,7 +10,8 @@ w = width of a head, V = vocabulary, C = candidates of a hypothesis.
 
 import dataclasses
 import functools
-from collections.abc import Sequence
+import itertools
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -52,102 +53,94 @@ class IndexedRows:
         return tf.reshape(tf.gather(rows, self.to_joint), [-1, width])
 
 
-class LiteRTGraphs(tf.Module):
-    """Makes the signatures of float32 models: one, or an ensemble."""
+def make_signatures(
+    models: Sequence[Transformer], max_length: int, num_candidates: int
+) -> dict[str, Any]:
+    """Returns concrete functions of float32 models: one, or an ensemble."""
 
-    def __init__(
-        self, models: list[Transformer], max_length: int, num_candidates: int
-    ) -> None:
-        super().__init__()
-        self._models = models
-        self._max_length = max_length
-        self._num_candidates = num_candidates
-        # A SavedModel contains what it finds through attributes.
-        self.variables_of_models = [
-            weight.value for model in models for weight in model.weights
-        ]
+    def encode(inputs: Tensors) -> Tensors:
+        pairs = [_memory(model, inputs, max_length) for model in models]
+        return _named("memory_", itertools.chain(*pairs))
 
-    def signatures(self) -> dict[str, Any]:
-        """Returns concrete functions by name."""
-        encode = tf.function(self._encode, autograph=False)
-        step = tf.function(self._decode_step, autograph=False)
-        step_inputs = self._decode_step_inputs()
-        return {
-            "encode": encode.get_concrete_function(self._encode_inputs()),
-            "decode_step": step.get_concrete_function(step_inputs),
-        }
-
-    def _encode_inputs(self) -> dict[str, tf.TensorSpec]:
-        of_encoders = {m.config.encoder.num_heads for m in self._models}
-        of_decoders = {m.config.decoder.num_heads for m in self._models}
-        shapes: dict[str, list] = {"ids": [None], "positions": [None]}
-        shapes |= {f"heads_{n}": [None, n, None] for n in of_encoders}
-        shapes |= {f"joint_{n}": [None] for n in of_encoders}
-        shapes |= {f"heads_{n}": [None, n, None] for n in of_decoders}
-        return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK)
-
-    def _decode_step_inputs(self) -> dict[str, tf.TensorSpec]:
-        shapes: dict[str, list] = {"ids": [None], "position": [1]}
-        shapes["forced_ids"] = [None, 1]
-        pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
-        for n, attention in enumerate(_attentions(*self._models)):
-            heads = attention.num_heads
-            shapes |= {f"heads_{heads}": [None, heads, None]}
-            shapes |= {f"joint_{heads}": [None]}
-            for name, projection in (
-                (f"keys_{n}", attention.key_projection),
-                (f"values_{n}", attention.value_projection),
-            ):
-                shape = [None, heads, None, projection.units // heads]
-                pairs[name] = pairs[f"memory_{name}"] = shape
-        return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK | pairs)
-
-    def _encode(self, inputs: Tensors) -> Tensors:
-        pairs: list[parts.Pair] = []
-        for model in self._models:
-            pairs += _memory(model, inputs, self._max_length)
-        return _named("memory_", pairs)
-
-    def _decode_step(self, inputs: Tensors) -> Tensors:
+    def decode_step(inputs: Tensors) -> Tensors:
         new: list[parts.Pair] = []
         logits = []
-        for model in self._models:
+        for model in models:
             numbers = range(len(new), len(new) + len(model.decoder.layers))
-            z, pairs = _next_logits(model, inputs, numbers, self._max_length)
+            z, pairs = _next_logits(model, inputs, numbers, max_length)
             logits.append(z)  # [B*K, V]
             new += pairs
-        candidates = self._candidates(logits, inputs["forced_ids"])
+        forced_ids = inputs["forced_ids"]
+        candidates = _candidates(logits, forced_ids, num_candidates)
         return candidates | _named("new_", new)
 
-    def _candidates(
-        self, logits: Sequence[tf.Tensor], forced_ids: tf.Tensor
-    ) -> Tensors:
-        """Returns the C best tokens of each row, and log P of a given one."""
-        values = logits[0]
-        if len(logits) > 1:
-            # The logarithm of the sum of probabilities, which is constant
-            # away from that of their mean.
-            log_probs = [tf.nn.log_softmax(z) for z in logits]
-            highest = functools.reduce(tf.maximum, log_probs)
-            values = tf.add_n([tf.exp(x - highest) for x in log_probs])
-            values = tf.math.log(values) + highest
-        size = values.shape[-1]
-        forced = tf.gather(values, forced_ids, batch_dims=1)
-        rest = 0 if block_size(size) else -size % 64
-        if rest:
-            values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
-        count = min(self._num_candidates, size)
-        best, tokens = top_k(values, count)
-        # log P is computed of few tokens. That of the best one, which is never
-        # close to 0, gives the logarithm that is missing in all logits.
-        probabilities = tf.nn.softmax(values)
-        probabilities = tf.gather(probabilities, tokens[:, :1], batch_dims=1)
-        total = best[:, :1] - tf.math.log(probabilities)
-        return {
-            "log_probs": best - total,
-            "tokens": tokens,
-            "forced_log_probs": forced - total,
-        }
+    functions = (
+        (encode, _encode_inputs(models)),
+        (decode_step, _decode_step_inputs(models)),
+    )
+    return {
+        f.__name__: tf.function(f, autograph=False).get_concrete_function(x)
+        for f, x in functions
+    }
+
+
+def _encode_inputs(models: Sequence[Transformer]) -> dict[str, tf.TensorSpec]:
+    encoders = {model.config.encoder.num_heads for model in models}
+    decoders = {model.config.decoder.num_heads for model in models}
+    shapes: dict[str, list] = {"ids": [None], "positions": [None]}
+    shapes |= {f"heads_{n}": [None, n, None] for n in encoders | decoders}
+    shapes |= {f"joint_{n}": [None] for n in encoders}
+    return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK)
+
+
+def _decode_step_inputs(
+    models: Sequence[Transformer],
+) -> dict[str, tf.TensorSpec]:
+    shapes: dict[str, list] = {"ids": [None], "position": [1]}
+    shapes["forced_ids"] = [None, 1]
+    pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
+    for n, attention in enumerate(_attentions(*models)):
+        heads = attention.num_heads
+        shapes |= {f"heads_{heads}": [None, heads, None]}
+        shapes |= {f"joint_{heads}": [None]}
+        for name, projection in (
+            (f"keys_{n}", attention.key_projection),
+            (f"values_{n}", attention.value_projection),
+        ):
+            shape = [None, heads, None, projection.units // heads]
+            pairs[name] = pairs[f"memory_{name}"] = shape
+    return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK | pairs)
+
+
+def _candidates(
+    logits: Sequence[tf.Tensor], forced_ids: tf.Tensor, num_candidates: int
+) -> Tensors:
+    """Returns the C best tokens of each row, and log P of a given one."""
+    values = logits[0]
+    if len(logits) > 1:
+        # The logarithm of the sum of probabilities, which is constant
+        # away from that of their mean.
+        log_probs = [tf.nn.log_softmax(z) for z in logits]
+        highest = functools.reduce(tf.maximum, log_probs)
+        values = tf.add_n([tf.exp(x - highest) for x in log_probs])
+        values = tf.math.log(values) + highest
+    size = values.shape[-1]
+    forced = tf.gather(values, forced_ids, batch_dims=1)
+    rest = 0 if block_size(size) else -size % 64
+    if rest:
+        values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
+    count = min(num_candidates, size)
+    best, tokens = top_k(values, count)
+    # log P is computed of few tokens. That of the best one, which is never
+    # close to 0, gives the logarithm that is missing in all logits.
+    probabilities = tf.nn.softmax(values)
+    probabilities = tf.gather(probabilities, tokens[:, :1], batch_dims=1)
+    total = best[:, :1] - tf.math.log(probabilities)
+    return {
+        "log_probs": best - total,
+        "tokens": tokens,
+        "forced_log_probs": forced - total,
+    }
 
 
 def _memory(
@@ -235,7 +228,7 @@ def _specs(dtype: tf.DType, shapes: dict) -> dict[str, tf.TensorSpec]:
     return {x: tf.TensorSpec(shape, dtype, x) for x, shape in shapes.items()}
 
 
-def _named(prefix: str, pairs: Sequence[parts.Pair]) -> Tensors:
+def _named(prefix: str, pairs: Iterable[parts.Pair]) -> Tensors:
     tensors = {}
     for n, (keys, values) in enumerate(pairs):
         tensors[f"{prefix}keys_{n}"] = keys

@@ -4,7 +4,7 @@ import dataclasses
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +12,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert.flatbuffer import finalize_model
-from keras_transformer.export.litert.graph import LiteRTGraphs
+from keras_transformer.export.litert.graph import make_signatures
 from keras_transformer.export.writing import check_problems, write_export
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
@@ -50,11 +50,12 @@ def save_litert(
         The folder.
 
     Raises:
-        InputError: If `path` exists, weights are not float32, or models of an
-            ensemble differ in their attention window.
+        InputError: If `path` exists, or weights are not float32.
         RuntimeError: If the results of the folder differ.
     """
-    check_problems("litert", _problems(translator))
+    dtypes = {model.dtype_policy.name for model in translator.models}
+    problems = [f"dtype={x}, open it in float32" for x in dtypes - {"float32"}]
+    check_problems("litert", problems)
     search = converted(translator.search, BeamSearch)
     largest = max(search.beam_size, _USUAL_BEAM_SIZE)
     special_ids = translator.engine.special_ids
@@ -64,8 +65,7 @@ def save_litert(
         candidates += translator.max_length
 
     def write(folder: Path) -> dict[str, Any]:
-        limits = (translator.max_length, candidates)
-        content = _convert(LiteRTGraphs(translator.models, *limits), dtype)
+        content = _convert(translator, candidates, dtype)
         (folder / MODEL_FILE).write_bytes(content)
         translator.tokenizer.save_files(folder)
         return {
@@ -83,20 +83,14 @@ def save_litert(
     )
 
 
-def _problems(translator: Translator) -> Iterator[str]:
-    """Yields what the graphs and their metadata lack for some models."""
-    dtypes = {model.dtype_policy.name for model in translator.models}
-    windows = {model.config.attention_window for model in translator.models}
-    if dtypes != {"float32"}:
-        yield f"dtype={', '.join(sorted(dtypes))}, open it in float32"
-    if len(windows) > 1:
-        yield f"attention_window={', '.join(map(str, windows))}"
-
-
-def _convert(graphs: LiteRTGraphs, dtype: str) -> bytes:
+def _convert(translator: Translator, num_candidates: int, dtype: str) -> bytes:
+    models = translator.models
+    signatures = make_signatures(models, translator.max_length, num_candidates)
+    module = tf.Module()
+    # A SavedModel contains what it finds through attributes.
+    module.weights = [w.value for model in models for w in model.weights]
     with tempfile.TemporaryDirectory() as folder:
-        signatures = graphs.signatures()
-        tf.saved_model.save(graphs, folder, signatures=signatures)
+        tf.saved_model.save(module, folder, signatures=signatures)
         # The first signature by name, `decode_step`, is the main graph.
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=sorted(signatures)

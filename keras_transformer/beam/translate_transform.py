@@ -9,8 +9,7 @@ from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.exports import Export
-from keras_transformer.inference.opening import open_translator
+from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.text_arguments import read_text
@@ -121,7 +120,7 @@ class _Handler(ModelHandler):
             env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
         )
         # Workers that start later must not open a newer version.
-        self._path = str(Export.read(os.path.abspath(model)).path)
+        self._path = str(read_folder(os.path.abspath(model)).path)
         self._threads = threads
 
     def load_model(self) -> BaseTranslator:

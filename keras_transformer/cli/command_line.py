@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
-from cyclopts.config import Dict
+from cyclopts.config import Yaml
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import get_default_parameter_columns
 
@@ -86,7 +86,11 @@ def make_app(name: str, description: str) -> App:
             words = " ".join([name, *commands])
             raise InputError(f"A command is missing. See {words} --help.")
         if config:
-            app.config = _read_config(config)
+            app.config = _Flags(
+                config,
+                must_exist=True,
+                use_commands_as_keys=False,
+            )
         _call(app, tokens)
 
     return app
@@ -112,21 +116,15 @@ def _call(app: App, arguments: Sequence[str]) -> None:
     app(list(arguments), result_action="return_value", **options)
 
 
-def _read_config(path: Path) -> Dict:
-    """Reads the values of flags from a file, as they would be typed."""
-    import yaml
+class _Flags(Yaml):
+    """A file with the values of flags as they would be typed."""
 
-    try:
-        # The base loader leaves numbers, `no` and `true` as they are written.
-        values = yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InputError(
-            f"--config must be a YAML file. Received: {path}: "
-            + " ".join(str(error).split())
-        ) from error
-    if not isinstance(values, dict):
-        raise InputError(
-            "--config must have a flag and its value on each line, such as "
-            f"`steps: 1000`. Received: {path}"
-        )
-    return Dict(values, source=str(path), use_commands_as_keys=False)
+    def _load_config(self, path: Path) -> Any:
+        import yaml
+
+        try:
+            # It leaves numbers, `no` and `true` as they are written.
+            return yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
+        except (yaml.YAMLError, UnicodeDecodeError) as error:
+            message = f"{path} must be a YAML file. Received: {error}"
+            raise CycloptsError(msg=message) from error

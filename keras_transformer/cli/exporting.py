@@ -88,7 +88,8 @@ def serve(
         n_best: Outputs shown per text.
         max_characters: Length of the longest text.
     """
-    name = read_folder(runs[0]).name
+    folder = read_folder(runs[0]).path.resolve()
+    name = folder.parent.name if folder.name.isdecimal() else folder.name
     with kt.serving.listen(host, port) as listening:
         translator = model.open(runs, n_best)
         # Python would wait for threads that compute answers.

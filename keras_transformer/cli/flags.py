@@ -29,7 +29,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import SEED
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.filters import PairFilters
-from keras_transformer.train.data.mixture import Entry
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
@@ -46,7 +45,7 @@ def read_integer(type_: Any, tokens: Sequence[Token]) -> int:
     return int(token.value)
 
 
-def read_entries(type_: Any, tokens: Sequence[Token]) -> list[Entry]:
+def read_entries(type_: Any, tokens: Sequence[Token]) -> list[dict]:
     """Converts the values of --corpora; cyclopts itself would not say why."""
     try:
         values = [json.loads(token.value) for token in tokens]
@@ -59,7 +58,9 @@ def read_entries(type_: Any, tokens: Sequence[Token]) -> list[Entry]:
         # In a file of --config a number is as it is written.
         with contextlib.suppress(KeyError, TypeError, ValueError):
             entry["weight"] = float(entry["weight"])
-    return list(map(Entry.from_dict, values))
+        with contextlib.suppress(KeyError, TypeError, ValueError):
+            entry["columns"] = [int(column) for column in entry["columns"]]
+    return values
 
 
 _FITS_A_TENSOR = Number(lt=2**31)
@@ -180,15 +181,23 @@ ModelsFlag = Annotated[list[str], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
 _RARE_DATA = Group("Data" + RARE, sort_key=3.5)
 CorporaFlag = Annotated[
-    list[Entry] | None,
+    list[dict] | None,
     Parameter(
         help="One of several corpora, once for each: "
         '\'{"data": "FOLDER", "weight": 2, "tag": ">>deu<<", "source": "en", '
-        '"target": "de"}\'; only data is required. In a file of --config it is '
-        "a list.",
+        '"target": "de", "columns": [1, 2]}'
+        "'; only data is required. In a file of --config it is a list.",
         group=_RARE_DATA,
         converter=read_entries,
         n_tokens=1,
+    ),
+]
+ColumnsFlag = Annotated[
+    tuple[PositiveInteger, PositiveInteger] | None,
+    Parameter(
+        help="Columns of source and target in a .tsv file, counted from 1 "
+        "(default: 1 2).",
+        group=_RARE_DATA,
     ),
 ]
 RunCorpusFlag = Annotated[
@@ -255,7 +264,7 @@ class ModelFlags:
         """Calls `open_translator`; refuses flags that contradict each other."""
         return open_translator(
             runs,
-            search=self.choose_search(read_folder(runs[0]).default_search),
+            search=self.choose_search(read_folder(runs[0]).search),
             num_translations=num_translations,
             checkpoint=self.checkpoint,
             dtype=self.dtype,

@@ -29,11 +29,11 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
     """
     folder = read_run(run)
     import_tensorflow_quietly()
-    from keras_transformer.train.fitting.training_log import read_log
+    from keras_transformer.train.training_log import read_log
 
     rows = read_log(folder.path / "log.csv")
-    score = folder.task.watched_label
-    figure = kt.plotting.training_figure(rows, folder.path.name, score)
+    name = folder.path.name
+    figure = kt.plotting.training_figure(rows, name, "validation score")
     kt.plotting.save_figure(figure, output)
     print(f"Wrote {output} with {len(rows):,} epochs")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 from keras_transformer.support import files
-from keras_transformer.support.compressed import SUFFIXES, decompressed
+from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 
@@ -67,14 +67,8 @@ def report(message: str) -> None:
 
 def check_output(path: Path | None) -> None:
     """Checks the name of a text file to write; None is standard output."""
-    if path is None:
-        return
-    if path.suffix in SUFFIXES:
-        raise InputError(
-            "--output is plain text. Choose a name without "
-            f"{path.suffix}, and compress it after. Received: {path}"
-        )
-    files.check_new(path)
+    if path is not None:
+        files.check_new(path)
 
 
 @contextlib.contextmanager
@@ -110,24 +104,15 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
         yield from _decoded_lines(sys.stdin.buffer, "Standard input")
 
 
-def count_lines(
-    inputs: Sequence[Path] | None,
-    check: Callable[[list[str], int], Any] | None = None,
-) -> int | None:
-    """Reads files to the end, to find what is wrong before they are used.
+def count_lines(inputs: Sequence[Path] | None) -> int | None:
+    """Returns the number of lines of files; None if they are read only once.
 
-    `check` is called with lists of lines, and the number of the first line of
-    each. Returns the number of lines; None if they can be read only once, as
-    those of standard input and of pipes.
+    Standard input and pipes are. A file that is damaged is found here, before
+    a model is opened.
     """
     if not inputs or any(path.is_fifo() for path in inputs):
         return None
-    total = 0
-    for lines in read_lines(inputs):
-        if check is not None:
-            check(lines, total + 1)
-        total += len(lines)
-    return total
+    return sum(map(len, read_lines(inputs)))
 
 
 def name_line(inputs: Sequence[Path] | None, number: int) -> str:

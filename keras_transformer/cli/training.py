@@ -4,7 +4,7 @@ import functools
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from cyclopts import Group, Parameter
 
@@ -19,7 +19,6 @@ from keras_transformer.support.files import check_free
 from keras_transformer.text import open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
-from keras_transformer.train.data.mixture import Entry
 from keras_transformer.train.recipe import Recipe
 
 # Fields that are not of the architecture: what a run takes from its tokenizer
@@ -58,6 +57,7 @@ def prepare(
     corpora: flags.CorporaFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
+    columns: flags.ColumnsFlag = None,
     preset: str = "small",
     tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
@@ -78,15 +78,17 @@ def prepare(
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
-        _open_data(data, corpora, source, target),
+        _open_data(data, corpora, source, target, columns),
         output,
         recipe,
         tokenizer,
         PairFilters(**(filters or {})),
         dropped,
     )
+    statistics = prepared.statistics.describe(prepared.max_length)
     print(
-        f"\nThe corpus is in {prepared.path}. Next:\n  keras-transformer train "
+        f"train: {statistics}\n\nThe corpus is in {prepared.path}. Next:\n"
+        "  keras-transformer train "
         f"{shlex.quote(str(output))} --preset {preset} --output runs/mine"
     )
 
@@ -98,6 +100,7 @@ def train(
     corpora: flags.CorporaFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
+    columns: flags.ColumnsFlag = None,
     preset: str | None = None,
     init_from: Path | None = None,
     tokenizer: flags.TokenizerFlag = None,
@@ -111,14 +114,19 @@ def train(
     """Train on a parallel corpus.
 
     Args:
-        output: Folder of the run.
+        output: Folder of the run; alone it resumes the training there.
         preset: tiny, small, base, big or another of `presets` (default: small,
             as below; with --init-from that of the run).
         init_from: Run whose tokenizer and newest weights to start with.
         strategy: Devices to train on.
         dry_run: Try three steps, report, and write nothing.
     """
-    corpus = _open_data(data, corpora, source, target)
+    corpus = None
+    if data or corpora:
+        corpus = _open_data(data, corpora, source, target, columns)
+    else:
+        languages = dict(source=source, target=target)
+        flags.refuse("DATA or --corpora", columns=columns, **languages)
     run = kt.train.train(
         corpus,
         output,
@@ -134,8 +142,9 @@ def train(
         return
     print(f"\nThe run is in {run.path}. Next:")
     name = shlex.quote(str(run.path))
-    split = "test" if "test" in corpus.splits else corpus.splits[-1]
-    if corpus.prepared is None or split != "train":  # there it has no texts
+    splits = ("train",) if corpus is None else corpus.splits
+    split = "test" if "test" in splits else splits[-1]
+    if split != "train":
         print(f"  keras-transformer evaluate {name} --split {split}")
     print(f"  keras-transformer translate {name}")
     if run.task.targets_are_text:
@@ -144,9 +153,10 @@ def train(
 
 def _open_data(
     data: list[str] | None,
-    corpora: list[Entry] | None,
+    corpora: list[dict[str, Any]] | None,
     source: str | None,
     target: str | None,
+    columns: tuple[int, int] | None,
 ) -> Corpus:
     """Opens the corpus, or the several corpora, that flags name."""
     if bool(data) == bool(corpora):
@@ -155,8 +165,9 @@ def _open_data(
             + ("both" if data else "neither")
         )
     if corpora:
+        flags.refuse("DATA; an entry of --corpora has its own", columns=columns)
         return kt.train.open_corpora(corpora, source, target)
-    return kt.train.open_corpus(data, source, target)
+    return kt.train.open_corpus(data, source, target, columns)
 
 
 def import_(
@@ -196,16 +207,11 @@ def import_(
 
 def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
     """Returns what a model is, and the languages that sources must choose."""
-    config, vocabulary = foreign.config, foreign.vocabulary
     search, differences = foreign.search, foreign.differences().items()
+    parameters = f"{foreign.config.num_parameters:,} parameters"
     rows = {
-        "model": f"{foreign.system}, {config.num_parameters:,} parameters",
-        "layers": f"{config.encoder.num_layers} of the encoder, "
-        f"{config.decoder.num_layers} of the decoder, "
-        f"d_model {config.d_model:,}",
+        "model": f"{foreign.system}, {parameters}",
         "languages": " to ".join(x or "unknown" for x in foreign.languages),
-        "vocabulary": f"{vocabulary.source.vocab_size:,} pieces of sources, "
-        f"{vocabulary.vocab_size:,} of targets",
         "search": f"beam {search.beam_size}, score log P / {search.formula}",
         "not the paper's": ", ".join(f"{x} {y}" for x, y in differences),
         "weights": foreign.file,
@@ -216,8 +222,7 @@ def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
         lines.append(
             f"A source must begin with one of {len(choices)} target languages, "
             f"as in >>{choices[0]}<<, unless --target-language names one, here "
-            "or later (for train, whose sources may begin with them too, only "
-            f"here): {', '.join(choices)}"
+            f"or later: {', '.join(choices)}"
         )
     return "\n".join(lines)
 
@@ -235,12 +240,11 @@ def average(
         last: Number of checkpoints (default: as many as training keeps, 5 for
             base and 20 for big).
     """
-    read_run(run)  # refuses an export
     from keras_transformer.train import averaging
 
-    mean = averaging.average(kt.Run.open(run), output, last)
+    mean = averaging.average(read_run(run), output, last)
     print(f"{mean.path} holds the mean of")
-    for name in mean.recipe["averaged"]:
+    for name in mean.statistics["averaged"]:
         print(f"  {name}")
     name = shlex.quote(str(mean.path))
     print(f"\nNext:\n  keras-transformer evaluate {name}")

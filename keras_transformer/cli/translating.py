@@ -6,7 +6,7 @@ import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -14,25 +14,28 @@ from cyclopts import Group, Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
-from keras_transformer.inference.model_folder import (
-    ModelFolder,
-    find_folder,
-)
+from keras_transformer.inference.exports import Export
+from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.opening import read_folder
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.weight_files import step_of
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
-from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.text_files import TextFiles
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.base import BaseTranslator
     from keras_transformer.inference.records import Translation
 
 _SHOWN = 10  # lines in a message
+# What may be wrong with an output, by the field of `Translation`.
+_PROBLEMS = {
+    "source_truncated": "truncated, longer than the model reads",
+    "at_length_limit": "perhaps incomplete, as long as --extra-length and "
+    "--length-factor allow",
+    "repaired": "repaired, because the model wrote no tree over them",
+}
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 
 
@@ -80,20 +83,18 @@ def translate(
     task = ParsingTask(split_words=False) if tokenized else None
     translator = model.open(runs, n_best or 1, task)
     workers = translator.recommended_workers
-    if translator.target_languages:  # now, not after hours
-        terminal.count_lines(input, translator.check_languages)
     as_text = functools.partial(_as_text, n_best, parses, one_line)
     if jsonl:
         as_text = functools.partial(_as_json, translator.task)
     unit = "sentence" if split_sentences else "line"
-    cut = "source or prefix " if prefix else ""
-    problems = _Problems(translator, unit, cut)
+    problems: dict[str, list[str]] = {}
     number = 0
     with (
+        contextlib.ExitStack() as stack,
         terminal.open_output(output) as stream,
-        problems.reported(),
-        terminal.progress_of(input, total, problems.unit) as bar,
+        terminal.progress_of(input, total, unit) as bar,
     ):
+        stack.callback(_report_problems, problems, unit)
         for lines in terminal.read_lines(input):
             numbers = range(number + 1, number + len(lines) + 1)
             number += len(lines)
@@ -103,7 +104,8 @@ def translate(
                     "\n".join(lines), workers=workers, progress=bar.update
                 )
                 by_sentence = document.translations
-                problems.note(map(_shorten, by_sentence), by_sentence.values())
+                names = map(_shorten, by_sentence)
+                _note_problems(problems, names, by_sentence.values())
                 texts = [document.text + "\n"]
             else:
                 translations = translator.translate(
@@ -112,7 +114,7 @@ def translate(
                     prefixes=[prefix] * len(lines),
                     progress=bar.update,
                 )
-                problems.note(numbers, translations)
+                _note_problems(problems, numbers, translations)
                 names = lines if jsonl else numbers
                 texts = [
                     as_text(*pair)
@@ -123,7 +125,7 @@ def translate(
             bar.refresh()
 
 
-def _read_first(runs: Sequence[str]) -> ModelFolder:
+def _read_first(runs: Sequence[str]) -> Run | Export:
     """Reads the first folder, before TensorFlow is imported."""
     # TensorFlow reads it when it is imported. On CPU a batch per core is
     # computed at the same time instead.
@@ -140,50 +142,25 @@ def _read_first(runs: Sequence[str]) -> ModelFolder:
     return folder
 
 
-class _Problems:
-    """The inputs with whose output something may be wrong."""
+def _note_problems(
+    problems: dict[str, list[str]],
+    names: Iterable[Any],
+    translations: Iterable["Translation"],
+) -> None:
+    """Notes the names of inputs with whose output something may be wrong."""
+    for name, translation in zip(names, translations, strict=True):
+        for field, problem in _PROBLEMS.items():
+            if getattr(translation, field):
+                problems.setdefault(problem, []).append(str(name))
 
-    def __init__(
-        self, translator: "BaseTranslator", unit: str, side: str = ""
-    ) -> None:
-        self.unit = unit
-        limit = translator.max_length
-        place = "" if limit is None else f" at {limit - 1} tokens"
-        limits = "--extra-length and --length-factor"
-        self._names: dict[str, list[str]] = {  # of inputs, by problem
-            f"{side}truncated{place}": [],
-            f"perhaps incomplete, as long as {limits} allow": [],
-            "repaired, because the model wrote no tree over them": [],
-        }
 
-    def note(
-        self, names: Iterable[Any], translations: Iterable["Translation"]
-    ) -> None:
-        """Notes the problems of the next outputs, whose inputs have names."""
-        for name, x in zip(names, translations, strict=True):
-            is_repaired = x.repaired and not x.at_length_limit
-            flags = x.source_truncated, x.at_length_limit, is_repaired
-            for own, flag in zip(self._names.values(), flags, strict=True):
-                if flag:
-                    own.append(str(name))
-
-    @contextlib.contextmanager
-    def reported(self) -> Iterator[None]:
-        """Reports the problems after the block, in one line."""
-        try:
-            yield
-        finally:
-            problems = []
-            for problem, names in self._names.items():
-                if not names:
-                    continue
-                inputs = f"{self.unit}{'s' * (len(names) > 1)} "
-                inputs += ", ".join(names[:_SHOWN])
-                if len(names) > _SHOWN:
-                    inputs += f" and {len(names) - _SHOWN:,} more"
-                problems.append(f"{inputs}: {problem}")
-            if problems:
-                terminal.report("; ".join(problems))
+def _report_problems(problems: dict[str, list[str]], unit: str) -> None:
+    for problem, names in problems.items():
+        shown = ", ".join(names[:_SHOWN])
+        more = len(names) - _SHOWN
+        shown += f" and {more:,} more" if more > 0 else ""
+        plural = "s" if len(names) > 1 else ""
+        terminal.report(f"{unit}{plural} {shown}: {problem}")
 
 
 def _shorten(text: str) -> str:
@@ -235,7 +212,7 @@ def score(
     """
     terminal.check_output(output)
     _read_first(runs)
-    total = terminal.count_lines(input, functools.partial(_read_pairs, input))
+    total = terminal.count_lines(input)
     translator = model.open(runs)
     start = 1
     with (
@@ -293,6 +270,7 @@ def evaluate(
     data: flags.RunCorpusFlag = None,
     source: flags.SourceFlag = None,
     target: flags.TargetFlag = None,
+    columns: flags.ColumnsFlag = None,
     split: Annotated[
         str | None, Parameter(show_default="test, or the only one of --data")
     ] = None,
@@ -311,18 +289,15 @@ def evaluate(
             error.
     """
     folder = _read_first(runs)
-    corpus = _open_corpus(folder, data, source, target)
-    if metric is not None:
-        folder.task.check_metrics(corpus.target, metric)
+    corpus = _open_corpus(folder, data, source, target, columns)
     is_only = data is not None and len(corpus.splits) == 1
     split = split or (corpus.splits[0] if is_only else "test")
-    pairs = corpus.pairs(split)  # refuses a split that is not there
-    name = split
-    if isinstance(pairs, TextFiles):  # test, of test.en and test.de
-        file = without_suffix(os.path.basename(pairs.paths[0]))
+    corpus.pairs(split)  # raises if there is no such split
+    name, (part, *others) = split, corpus.parts
+    if not others and os.path.isfile(part.data[0]):  # a name such as news.en
+        file = without_suffix(os.path.basename(part.data[0]))
         name = os.path.splitext(file)[0]
     translator = model.open(runs)
-    import_tensorflow_quietly()
     from keras_transformer.train import evaluation
 
     checkpoints = translator.checkpoints
@@ -344,8 +319,7 @@ def evaluate(
     results["split"] = name
     if len(checkpoints) != 1:
         print(describe(results))
-        models = "an ensemble" if checkpoints else "an export"
-        say(f"not recorded: the results of {models}")
+        say("not recorded: the results of an ensemble or an export")
         return
     ((run, checkpoint),), (step,) = checkpoints, steps
     for name in ("target_language", "tag"):
@@ -358,27 +332,26 @@ def evaluate(
 
 
 def _open_corpus(
-    folder: ModelFolder,
+    folder: Run | Export,
     data: list[str] | None,
     source: str | None,
     target: str | None,
+    columns: tuple[int, int] | None,
 ) -> Corpus:
-    """Opens the data, by default those that a run was trained on.
-
-    Their languages are those that the run translates, by its recipe.
-    """
-    corpora = None if data else folder.recipe.get("corpora")
-    trained = folder.languages
-    languages = source or trained[0], target or trained[1]
-    # Other systems may have other codes for the same languages.
-    is_imported = "imported_from" in folder.recipe
-    is_fixed = corpora or (None not in trained and not is_imported)
-    if is_fixed and languages != trained:
-        first, second = (x or "several languages" for x in trained)
+    """Opens the data, by default those that a run was trained on."""
+    request = folder.request
+    languages = source or folder.languages[0], target or folder.languages[1]
+    if languages == folder.languages[::-1] and languages[0] != languages[1]:
         raise InputError(
-            f"{folder.path} translates from {first} to {second}. "
-            f"Received: source={languages[0]!r}, target={languages[1]!r}"
+            f"{folder.path} translates in the other direction. Received: "
+            f"source={source}, target={target}"
         )
-    if corpora:
-        return kt.train.open_corpora(corpora)
-    return kt.train.open_corpus(data or folder.training_data(), *languages)
+    if data is None and "corpora" in request:
+        return kt.train.open_corpora(request["corpora"], *languages)
+    if data is None:
+        data, columns = request.get("data"), columns or request.get("columns")
+    if not data:
+        raise InputError(
+            f"{folder.path} does not record what it was trained on. Pass --data"
+        )
+    return kt.train.open_corpus(data, *languages, columns)

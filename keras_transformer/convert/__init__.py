@@ -12,6 +12,7 @@ from keras_transformer.convert import (
 )
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import quiet_tensorflow_import
 
 if TYPE_CHECKING:
@@ -87,10 +88,7 @@ def read(
             f"Hugging Face Hub, as OWNER/NAME. Received: {model}"
         )
     format = format or _recognize(folder)
-    if format not in FORMATS:
-        raise InputError(
-            f"format must be one of {', '.join(FORMATS)}. Received: {format}"
-        )
+    check_values(one_of(*FORMATS), format=format)
     foreign = FORMATS[format].read(folder)
     if target_language is not None:
         foreign = foreign.translating_to(target_language)

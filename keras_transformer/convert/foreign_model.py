@@ -14,6 +14,7 @@ from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import (
     import_tensorflow_quietly,
@@ -129,20 +130,18 @@ class ForeignModel:
             InputError: As `load_model`, and if the folder has other files.
         """
         import_tensorflow_quietly()
-        recipe = {
-            "preset": None,
-            "source": source or self.languages[0],
-            "target": target or self.languages[1],
-            "imported_from": self.system,
-        }
-        return Run.create(
-            path,
-            self.config,
-            recipe,
-            self.vocabulary,
-            model=self.load_model("float32"),
-            search=self.search,
-        )
+        languages = source or self.languages[0], target or self.languages[1]
+        with atomic_folder(path) as folder:
+            run = Run.create(
+                folder,
+                self.config,
+                self.vocabulary,
+                search=self.search,
+                languages=languages,
+                statistics={"imported_from": self.system},
+            )
+            run.save_checkpoint(self.load_model("float32"), 0, max_to_keep=1)
+        return Run.open(path)
 
     def _converted_tensors(self) -> LazyTensors:
         """Returns the weights by our names, and the rest by their own."""
@@ -175,20 +174,13 @@ def imported_config(
     settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
 ) -> TransformerConfig:
     """Returns the architecture of a model that a file of settings describes."""
-    fields |= dict(
-        vocab_size=vocabulary.vocab_size,
-        source_vocab_size=vocabulary.source.vocab_size,
-        pad_id=vocabulary.pad_id,
-        bos_id=vocabulary.bos_id,
-        eos_id=vocabulary.eos_id,
-    )
-    for name, default in (
-        ("source_vocab_size", "vocab_size"),
-        ("decoder_layers", "num_layers"),
-        ("decoder_d_ff", "d_ff"),
-        ("decoder_heads", "num_heads"),
-    ):
-        if fields.get(name) == fields[default]:
-            fields[name] = None
+    size, source_size = vocabulary.vocab_size, vocabulary.source.vocab_size
     with name_file(settings):
-        return TransformerConfig(**fields)
+        return TransformerConfig(
+            vocab_size=size,
+            source_vocab_size=None if source_size == size else source_size,
+            pad_id=vocabulary.pad_id,
+            bos_id=vocabulary.bos_id,
+            eos_id=vocabulary.eos_id,
+            **fields,
+        )

@@ -8,8 +8,6 @@ default here: those of transformers are not those of the published models.
 """
 
 import functools
-import os
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -42,17 +40,8 @@ SETTINGS = (
     "target_vocab.json",
     "source.spm",
     "target.spm",
-    *(f"{name}.index.json" for name in WEIGHTS),
 )
 
-# What configurations of 2020 may say, and the only value that transformers
-# still computes.
-_FIXED = {
-    "add_final_layer_norm": False,
-    "normalize_before": False,
-    "normalize_embedding": False,
-    "static_position_embeddings": True,
-}
 _ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
 # Settings of the search in transformers that nothing here follows, with the
 # values that change nothing.
@@ -60,30 +49,16 @@ _SEARCH_DEFAULTS = {
     "do_sample": False,
     "forced_bos_token_id": None,
     "suppress_tokens": None,
-    "top_k": 50,
-    "diversity_penalty": 0,
+    "sequence_bias": None,
+    "num_beam_groups": 1,
     "min_length": 0,
     "min_new_tokens": 0,
     "encoder_no_repeat_ngram_size": 0,
     "repetition_penalty": 1,
     "encoder_repetition_penalty": 1,
-    "guidance_scale": 1,
-    "num_beam_groups": 1,
-    "num_return_sequences": 1,
-    "temperature": 1,
-    "top_p": 1,
-    "typical_p": 1,
 }
 # `BeamSearch.stop` for each value of early_stopping.
 _STOP = {False: "heuristic", True: "finished", "never": "exact"}
-# Fields that are read, or do not change translations.
-_KNOWN = re.compile(
-    "(bad_words_ids|early_stopping|(pad|bos|eos|decoder_start)_token_id|length_penalty"
-    "|max_length|max_new_tokens|no_repeat_ngram_size|num_beams"
-    "|renormalize_logits|use_cache"
-    "|transformers_version|.*assistant.*|.*_lookbehind|disable_compile)$"
-    "|_|output_|return_dict|cache_"
-)
 # The matrices that embed sources, embed targets and give the logits, and the
 # name of one that does the first two.
 _EMBEDDINGS = (
@@ -105,7 +80,7 @@ class _Settings(NamedTuple):
     config: SettingsFile
     search: SettingsFile  # config.json if there is no generation_config.json
     tokenizer: SettingsFile
-    added_tokens: dict[str, Any]
+    added_tokens: SettingsFile
 
 
 def read(folder: Path) -> ForeignModel:
@@ -114,9 +89,9 @@ def read(folder: Path) -> ForeignModel:
     vocabulary = _read_vocabulary(folder, settings)
     file = _find_weights(folder)
     tensors = read_tensors(file)
-    config = _read_config(settings.config, vocabulary, file)
-    search, never, notes = _read_search(settings, config)
-    names, duplicates = _find_names(config, tensors, file)
+    config = _read_config(settings.config, vocabulary)
+    search, never, notes = _read_search(settings.search, config)
+    names, duplicates = _find_names(config, tensors)
     return ForeignModel(
         system="Marian, in Hugging Face's files",
         config=config,
@@ -140,49 +115,31 @@ def read_settings(folder: Path) -> _Settings:
     config = _read_fields(folder, CONFIG)
     if config.values.get("model_type") != "marian":
         config.refuse("model_type", "'marian', as its translation models have")
-    config.check("architectures", ["MarianMTModel"])
-    for field, value in _FIXED.items():
-        config.check(field, value)
-    generation = _read_fields(folder, GENERATION)
+    has_search = (folder / GENERATION).exists()
     return _Settings(
         config,
-        generation if os.path.lexists(folder / GENERATION) else config,
+        _read_fields(folder, GENERATION) if has_search else config,
         _read_fields(folder, "special_tokens_map.json", TOKENIZER),
-        _read_optional(folder, "added_tokens.json"),
+        _read_fields(folder, "added_tokens.json"),
     )
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
-    """Returns the fields of files without nulls; the last file counts."""
+    """Returns the fields of the files that exist; the last file counts."""
     values = {}
     for name in names:
-        values |= _read_optional(folder, name)
-    return SettingsFile(folder / names[-1], values).without_nulls()
-
-
-def _read_optional(folder: Path, name: str) -> dict[str, Any]:
-    exists = name == CONFIG or (folder / name).exists()
-    return settings_file.read_json(folder, name) if exists else {}
+        if (folder / name).exists():
+            values |= settings_file.read_json(folder, name)
+    return SettingsFile(folder / names[-1], values)
 
 
 def _read_config(
-    config: SettingsFile, vocabulary: Tokenizer, file: Path
+    config: SettingsFile, vocabulary: Tokenizer
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
     config.check("activation_function", *_ACTIVATIONS)
     is_shared = config.get("share_encoder_decoder_embeddings", bool, True)
     is_tied = config.get("tie_word_embeddings", bool, True)
-    source_size = size = config.get("vocab_size", int)
-    if not is_shared:
-        size = config.get("decoder_vocab_size", int, size)
-    pieces = vocabulary.source.vocab_size, vocabulary.vocab_size
-    if pieces != (source_size, size):
-        raise InputError(
-            f"The vocabularies in {file.parent} must have a piece for each row "
-            f"of the embeddings, as {CONFIG} says. Received: {pieces[0]:,} and "
-            f"{pieces[1]:,} pieces, vocab_size={source_size}, "
-            f"decoder_vocab_size={size}"
-        )
     return foreign_model.imported_config(
         config.name,
         vocabulary,
@@ -213,7 +170,7 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
     _add_tokens(settings, table)
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = settings_file.read_json(folder, "target_vocab.json")
-    special = _special_tokens(folder, settings, table)
+    special = _special_tokens(settings, table)
     source = settings_file.read_bytes(folder, "source.spm")
     target = settings_file.read_bytes(folder, "target.spm")
     with name_file(f"The tokenizer in {folder}"):
@@ -226,7 +183,7 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
     """Adds the pieces that were added later, beyond the table."""
     decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
     tokens = {int(number): _text(token) for number, token in decoder.items()}
-    for piece, i in settings.added_tokens.items():
+    for piece, i in settings.added_tokens.values.items():
         tokens.setdefault(i, piece)
     for i in sorted(tokens):
         if i >= len(table):
@@ -234,26 +191,19 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
 
 
 def _special_tokens(
-    folder: Path, settings: _Settings, table: Mapping[str, int]
+    settings: _Settings, table: Mapping[str, int]
 ) -> SpecialTokens:
-    """Returns the pieces of the ids in config.json, compared with names."""
+    """Returns the pieces of the ids in config.json."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
-    for name in ("pad", "eos", "bos"):
-        role = "decoder_start_token" if name == "bos" else f"{name}_token"
-        field = f"{role}_id"
+    roles = dict(pad="pad", eos="eos", bos="decoder_start")
+    for name, role in roles.items():
+        field = f"{role}_token_id"
         i = settings.config.get(field, int)
         if i not in pieces:
             settings.config.refuse(field, "an id of vocab.json")
         settings.search.check(field, i)
         special[name] = pieces[i]
-        text = _text(settings.tokenizer.values.get(role))
-        if text not in (None, pieces[i]):
-            raise InputError(
-                f"{folder} must have the same special tokens in all files. "
-                f"Received: {role}={text!r} of the tokenizer, {field}={i} in "
-                f"config.json, which is {pieces[i]!r} in vocab.json"
-            )
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
     return SpecialTokens(unk=unknown, **special)
 
@@ -267,30 +217,17 @@ def _text(token: Any) -> Any:
 
 
 def _read_search(
-    settings: _Settings, config: TransformerConfig
+    fields: SettingsFile, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
     """Returns the search, ids that are never written, and what is ignored."""
-    fields = settings.search
-    never, notes = [config.pad_id], []
+    never, notes = [config.pad_id], fields.notes(_SEARCH_DEFAULTS)
     for ids in fields.get("bad_words_ids", list, []):
-        if ids == [config.eos_id]:
-            continue  # `generate` leaves it out, too
-        if len(ids) == 1:
-            never += ids
-        else:
+        if len(ids) > 1:
             notes.append(f"bad_words_ids={ids}")
+        elif ids != [config.eos_id]:  # `generate` leaves it out, too
+            never += ids
     fields.check("early_stopping", *_STOP)
     early_stopping = fields.values.get("early_stopping", False)
-    defaults = _SEARCH_DEFAULTS | {"forced_eos_token_id": config.eos_id}
-    for field, value in fields.values.items():
-        if field in defaults:
-            is_followed = value in ([], defaults[field])
-        else:
-            # False and 0 ask for nothing, whatever the field is.
-            is_known = fields is settings.config or _KNOWN.match(field)
-            is_followed = is_known or not value
-        if not is_followed:
-            notes.append(f"{field}={value}")
     # transformers counts the start token.
     max_length = fields.get("max_length", int, config.max_length) - 1
     values = dict(
@@ -310,23 +247,16 @@ def _read_search(
 
 
 def _find_weights(folder: Path) -> Path:
-    files = {path.name for path in folder.iterdir()}
     for name in WEIGHTS:
-        if name in files:
+        if (folder / name).exists():
             return folder / name
-    received = "none"
-    if files.intersection(f"{name}.index.json" for name in WEIGHTS):
-        received = (
-            "weights in several files. Save them in one, with transformers: "
-            "model.save_pretrained(folder, max_shard_size='100GB')"
-        )
     raise InputError(
-        f"{folder} must have {' or '.join(WEIGHTS)}. Received: {received}"
+        f"{folder} must have {' or '.join(WEIGHTS)}. Received: none of them"
     )
 
 
 def _find_names(
-    config: TransformerConfig, tensors: Mapping[str, np.ndarray], file: Path
+    config: TransformerConfig, tensors: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, str], list[str]]:
     """Returns the names of weights by ours, and further names of the same."""
     names, duplicates = weight_table.weight_names(config, "hugging_face"), []
@@ -337,13 +267,6 @@ def _find_names(
         if matrices[:2] == (matrix, matrix):
             aliases.insert(0, _SHARED)
         first, *others = [x for x in aliases if x in tensors] or aliases[:1]
-        for name in others:
-            if not np.array_equal(tensors[first], tensors[name]):
-                raise InputError(
-                    f"{file} must have the same values where config.json says "
-                    "that embeddings are one matrix. Received: different "
-                    f"{first} and {name}"
-                )
         names[f"{matrix}/embeddings"] = first
         duplicates += others
     return names, duplicates

@@ -30,49 +30,24 @@ from keras_transformer.text.sentencepiece_model import load_processor
 FILES = ("*.npz", "*decoder.yml")
 
 _OPTIONS = "special:model.yml"
-_ACTIVATIONS = ("relu", "swish", "gelu")
-# The values that options of the model must have, if they are there: these are
-# false.
-_OFF = """
-output-omit-bias right-left transformer-alibi-shift transformer-alibi-trainable
-transformer-disable-position-embeddings transformer-no-affine
-transformer-no-bias transformer-no-projection transformer-pool
-transformer-rnn-projection transformer-train-position-embeddings ulr
-"""
+# The values that options of the model must have, if they are there. What else
+# differs is seen in the weights.
 _REQUIRED = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
-    "transformer-ffn-depth": [2],
-    "transformer-decoder-ffn-depth": [0, 2],
+    "transformer-ffn-activation": ["relu", "swish", "gelu"],
     "transformer-attention-mask": ["default"],
-    "transformer-tied-layers": [[]],
-    "input-types": [[]],
-    "lemma-dependency": [""],
-    "factors-dim-emb": [0],
-    "lemma-dim-emb": [0],
-    **{option: [False] for option in _OFF.split()},
+    # What precedes and follows sub-layers and stacks in post-norm models: n
+    # normalizes, a adds, d is dropout.
+    "transformer-preprocess": ["", "d"],
+    "transformer-postprocess": ["an", "dan"],
+    "transformer-postprocess-emb": ["", "d"],
+    "transformer-postprocess-top": ["", "d"],
+    "right-left": [False],
+    "transformer-alibi-shift": [False],
+    "transformer-disable-position-embeddings": [False],
+    "transformer-pool": [False],
 }
-# What precedes and follows sub-layers and stacks in post-norm models: n
-# normalizes, a adds; d is dropout.
-_PLACES = {
-    "transformer-preprocess": "",
-    "transformer-postprocess": "an",
-    "transformer-postprocess-emb": "",
-    "transformer-postprocess-top": "",
-}
-# Other options of the Transformer: those that are read, and those that change
-# nothing in a translation.
-_KNOWN = (
-    "transformer-decoder-dim-ffn",
-    "transformer-dim-ffn",
-    "transformer-ffn-activation",
-    "transformer-heads",
-    "transformer-aan",  # of another decoder, as the next
-    "transformer-dim-aan",
-    "transformer-depth-scaling",  # of training, as the next
-    "transformer-dropout",
-    "transformer-guided-alignment-layer",
-)
 _REQUIRED_OF_SEARCH = {
     "word-penalty": [0],
     "allow-unk": [False],
@@ -86,18 +61,12 @@ _SEARCH_DEFAULTS = {
     "max-length-crop": False,
     "no-spm-decode": False,
     "no-spm-encode": False,
-    "skip-cost": False,
-    "tsv": False,
 }
-# The names that our matrices may have. Output layers were stored transposed in
-# former versions.
-_EMBEDDINGS = {
-    "embedding/embeddings": ("Wemb", "encoder_Wemb"),
-    "target_embedding/embeddings": ("decoder_Wemb",),
-    "output_embedding/embeddings": (
-        "decoder_ff_logit_out_Wt",
-        "decoder_ff_logit_out_W",
-    ),
+# Names of matrices in place of those in the table. Output layers were stored
+# transposed in former versions.
+_ALIASES = {
+    "encoder_Wemb": "Wemb",
+    "decoder_ff_logit_out_W": "decoder_ff_logit_out_Wt",
 }
 
 # Characters that pieces may have and YAML may not, and stand-ins for them that
@@ -111,20 +80,16 @@ _SHOW = str.maketrans(_STAND_INS, _CHARACTERS)
 def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     decoder = _read_decoder(folder)
-    models = _file_names(decoder, "models")
-    if len(models) != 1:
-        decoder.refuse("models", "one file, for an ensemble is several models")
-    file = settings_file.find_file(folder, models[0])
+    (model,) = _file_names(decoder, "models", 1)
+    file = settings_file.find_file(folder, model)
     tensors = read_tensors(file)
     options = _read_options(tensors, file)
-    vocabulary = _read_vocabulary(folder, decoder, options)
+    vocabulary = _read_vocabulary(folder, decoder)
     config = _read_config(options, vocabulary)
     names = weight_table.weight_names(config, "marian")
-    for name, aliases in _EMBEDDINGS.items():
-        for alias in aliases:
-            if name in names and alias in tensors:
-                names[name] = alias
-                break
+    for name, stored_name in names.items():
+        if _ALIASES.get(stored_name) in tensors:
+            names[name] = _ALIASES[stored_name]
     # Without the date: v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700.
     version = options.get("version", str, "").partition(" 2")[0]
     return ForeignModel(
@@ -171,12 +136,12 @@ def _read_options(tensors: Mapping[str, Any], file: Path) -> SettingsFile:
     return SettingsFile(name, read_yaml(content, name))
 
 
-def _file_names(decoder: SettingsFile, field: str) -> list[str]:
+def _file_names(decoder: SettingsFile, field: str, count: int) -> list[str]:
     """Returns the files that a field lists, without their folders."""
     names = decoder.get(field, list)
-    if not names or not all(name and isinstance(name, str) for name in names):
-        decoder.refuse(field, "a list of files")
-    return [PurePosixPath(name).name for name in names]
+    if len(names) != count:
+        decoder.refuse(field, f"a list of length {count}")
+    return [PurePosixPath(str(name)).name for name in names]
 
 
 def _read_config(
@@ -184,26 +149,17 @@ def _read_config(
 ) -> TransformerConfig:
     for option, values in _REQUIRED.items():
         options.check(option, *values)
-    options.check("transformer-ffn-activation", *_ACTIVATIONS)
-    for option, value in options.values.items():
-        is_known = str(option).startswith((*_REQUIRED, *_PLACES, *_KNOWN))
-        if str(option).startswith("transformer-") and value and not is_known:
-            options.refuse(option, "no such option, which is unknown here")
-    for option, operations in _PLACES.items():
-        if options.get(option, str, operations).replace("d", "") != operations:
-            options.refuse(option, f"{operations!r}, d aside, of post-norm")
     is_all = options.get("tied-embeddings-all", bool, False)
     is_shared = is_all or options.get("tied-embeddings-src", bool, False)
     is_tied = is_all or options.get("tied-embeddings", bool, False)
-    d_ff = options.get("transformer-dim-ffn", int, 2048)
     return foreign_model.imported_config(
         options.name,
         vocabulary,
         num_layers=options.get("enc-depth", int, 6),
         decoder_layers=options.get("dec-depth", int, 6),
         d_model=options.get("dim-emb", int, 512),
-        d_ff=d_ff,
-        decoder_d_ff=options.get("transformer-decoder-dim-ffn", int, 0) or d_ff,
+        d_ff=options.get("transformer-dim-ffn", int, 2048),
+        decoder_d_ff=options.get("transformer-decoder-dim-ffn", int, 0) or None,
         num_heads=options.get("transformer-heads", int, 8),
         # Marian's decoder skips longer sources, unless it is told.
         max_length=1000,
@@ -234,24 +190,13 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
 # === Vocabularies ===
 
 
-def _read_vocabulary(
-    folder: Path, decoder: SettingsFile, options: SettingsFile
-) -> Tokenizer:
-    names = _file_names(decoder, "vocabs")
-    if len(names) != 2:
-        decoder.refuse("vocabs", "the vocabulary of sources and of targets")
-    sizes = options.get("dim-vocabs", list)
+def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
+    sources, targets = _file_names(decoder, "vocabs", 2)
     sides = [
-        _read_side(folder, names[0], "source.spm", decoder),
-        _read_side(folder, names[1], "target.spm", decoder),
+        _read_side(folder, sources, "source.spm", decoder),
+        _read_side(folder, targets, "target.spm", decoder),
     ]
-    for name, size, (_, table, _, _) in zip(names, sizes, sides, strict=True):
-        if len(table) != size:
-            raise InputError(
-                f"{folder / name} must have the {size:,} pieces that "
-                f"dim-vocabs of {options.name} says. Received: {len(table):,}"
-            )
-    pad, pad_id = "<pad>", min(sizes)
+    pad, pad_id = "<pad>", min(len(table) for _, table, _, _ in sides)
     while any(pad in table for _, table, _, _ in sides):
         pad = f"<{pad}>"
     for i, (model, table, end, unknown) in enumerate(sides):
@@ -281,11 +226,6 @@ def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
     with name_file(file):
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-    if processor.eos_id() < 0:
-        raise InputError(
-            f"{file} must be a SentencePiece model with an end token. "
-            "Received: another"
-        )
     table = {piece: i for i, piece in enumerate(pieces)}
     return table, pieces[processor.eos_id()], pieces[processor.unk_id()]
 

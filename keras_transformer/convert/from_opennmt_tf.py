@@ -32,11 +32,6 @@ _OUTPUT = "model/decoder/output_layer"
 _ENCODER, _DECODER = "model/encoder/layers/", "model/decoder/layers/"
 _INNER = "0/ffn/layer/inner/kernel"
 _QUERY_BIAS = "0/self_attention/layer/linear_queries/bias"
-# Parts of the names of what only other architectures have.
-_FOREIGN = re.compile(
-    r"relative_position|position_encoder|/attention/[1-9]|/inputters/"
-    r"|/encoders/"
-)
 
 # Heads are in no shape. The models of the catalog have these; those of a
 # `Transformer` must be among its arguments.
@@ -59,10 +54,6 @@ _ACTIVATIONS = {
     "tf.nn.swish": "swish",
     "tf.nn.silu": "swish",
 }
-_POSITIONS = {
-    f"{module}SinusoidalPositionEncoder": None
-    for module in ("", "layers.", "onmt.layers.", "opennmt.layers.")
-}
 
 
 def read(folder: Path) -> ForeignModel:
@@ -71,15 +62,8 @@ def read(folder: Path) -> ForeignModel:
     tensors, shapes = _read_checkpoint(file)
     _check_architecture(file, shapes)
     data, params = _read_settings(folder)
-    source_rows, d_model = shapes[_SOURCE]
-    description = _read_description(folder, d_model)
-    vocabulary = read_vocabulary(
-        folder,
-        data,
-        source_rows=source_rows,
-        target_rows=shapes.get(_TARGET, shapes[_SOURCE])[0],
-        ends_sources=description.ends_sources,
-    )
+    description = _read_description(folder, shapes[_SOURCE][1])
+    vocabulary = read_vocabulary(folder, data, description.ends_sources)
     config = _read_config(file, shapes, vocabulary, description)
     return ForeignModel(
         system=f"OpenNMT-tf 2, {file.name}, {description.num_heads} heads "
@@ -137,15 +121,10 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
 def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
     needed = [_SOURCE, _ENCODER + _INNER, _DECODER + _INNER]
     missing = [f"no {name}" for name in needed if name not in shapes]
-    foreign = sorted(name for name in shapes if _FOREIGN.search(name))
-    if missing and not foreign:
-        foreign = sorted(shapes)
-    if foreign or missing:
+    if missing:
         raise InputError(
-            f"{file} must have a Transformer of OpenNMT-tf 2 with one source "
-            "and sinusoidal positions, such as TransformerBase. Others cannot "
-            "be imported. Received: "
-            f"{', '.join([*missing, *foreign[:3]])}"
+            f"{file} must have a Transformer of OpenNMT-tf 2 with one source, "
+            f"such as TransformerBase. Received: {', '.join(missing)}"
         )
 
 
@@ -213,7 +192,6 @@ def _read_description(folder: Path, d_model: int) -> _Description:
         heads = max([heads, *(_HEADS[x] for x in words & _HEADS.keys())])
     heads = _argument(path, text, "num_heads", _NUM_HEADS, heads)
     activation = _argument(path, text, "ffn_activation", _ACTIVATIONS, "relu")
-    _argument(path, text, "position_encoder_class", _POSITIONS, None)
     if not heads or d_model % heads:
         raise InputError(
             f"{path} must have heads that divide the width {d_model}. "
@@ -253,7 +231,7 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
             data = SettingsFile(f"{path}, data,", values["data"])
             params = values.get("params") or {}
             params = SettingsFile(f"{path}, params,", params)
-            sections.append((data.without_nulls(), params))
+            sections.append((data, params))
     if len(sections) != 1:
         names = ", ".join(path.name for path in paths)
         raise InputError(
@@ -268,8 +246,8 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
 def _read_search(params: SettingsFile) -> BeamSearch:
     """Returns the search of the files; by default that of `--auto_config`."""
     # There are no such settings here.
-    params.check("coverage_penalty", 0, None)
-    params.check("minimum_decoding_length", 0, None)
+    params.check("coverage_penalty", 0)
+    params.check("minimum_decoding_length", 0)
     fields = dict(
         beam_size=params.get("beam_width", int, 4),
         alpha=params.get("length_penalty", float, 0.0),

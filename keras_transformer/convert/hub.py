@@ -1,7 +1,6 @@
 """Models on the Hugging Face Hub, by name, and as runs in a cache."""
 
 import contextlib
-import functools
 import logging
 import os
 import re
@@ -38,7 +37,7 @@ def download(model: str, revision: str | None = None) -> Path:
         folder = _fetch(model, revision, from_hugging_face.SETTINGS)
         from_hugging_face.read_settings(folder)
         for file in from_hugging_face.WEIGHTS:
-            _fetch(model, folder.name, [file], True)  # of the same commit
+            _fetch(model, folder.name, [file])  # of the same commit
             if (folder / file).exists():
                 break
     return folder
@@ -60,18 +59,12 @@ def import_once(model: str) -> Path:
     return folder
 
 
-def _fetch(
-    model: str,
-    revision: str | None,
-    files: Sequence[str],
-    shows_progress: bool = False,
-) -> Path:
+def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
     """Returns the folder of a model, with the files that it contains."""
     with _explained():
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import logging
 
-        bar = functools.partial(progress_bar, is_shown=shows_progress)
         verbosity = logging.get_verbosity()
         logging.set_verbosity_error()  # It warns of files that a model lacks.
         try:
@@ -79,7 +72,7 @@ def _fetch(
                 model.removeprefix(PREFIX),
                 revision=revision,
                 allow_patterns=files,
-                tqdm_class=bar,
+                tqdm_class=progress_bar,
             )
         finally:
             logging.set_verbosity(verbosity)

@@ -13,9 +13,8 @@ from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.sentencepiece_model import load_processor
 
-# The first lines of a vocabulary, and so the ids 0, 1 and 2.
-_PAD, _START, _END = _FIRST = ["<blank>", "<s>", "</s>"]
-_UNKNOWN = "<unk>"
+# The ids 0, 1 and 2 of a vocabulary, and the last one, which no file contains.
+_PAD, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"
 
 # What tokenizations may say. Only training samples how texts are split, and
 # pieces of SentencePiece have spacers anyway.
@@ -24,14 +23,9 @@ _PLAIN |= {"spacer_annotate"}
 
 
 def read_vocabulary(
-    folder: Path,
-    data: SettingsFile,
-    *,
-    source_rows: int,
-    target_rows: int,
-    ends_sources: bool,
+    folder: Path, data: SettingsFile, ends_sources: bool
 ) -> Tokenizer:
-    """Returns the vocabularies, whose sizes must be the rows of embeddings.
+    """Returns the vocabularies.
 
     `ends_sources` is the default of whether sources have an end token.
     """
@@ -49,14 +43,15 @@ def read_vocabulary(
         )
     special = SpecialTokens(pad=_PAD, unk=_UNKNOWN, bos=_START, eos=_END)
     reader = special if source_marks.get("end") else special._replace(eos=_PAD)
-    return make_tokenizer(
-        (*_read_pieces(folder, data, "source", source_rows), reader),
-        (*_read_pieces(folder, data, "target", target_rows), special),
-    )
+    with name_file(f"The vocabulary in {folder}"):
+        return make_tokenizer(
+            (*_read_pieces(folder, data, "source"), reader),
+            (*_read_pieces(folder, data, "target"), special),
+        )
 
 
 def _field(data: SettingsFile, side: str, name: str) -> str:
-    """Returns the field of one side, unless there is only that of both."""
+    """Returns the field of one side, or of both sides if that one is absent."""
     field = f"{side}_{name}"
     return name if name in data.values and field not in data.values else field
 
@@ -66,11 +61,11 @@ def _resolve(folder: Path, path: str) -> Path:
 
 
 def _read_pieces(
-    folder: Path, data: SettingsFile, side: str, rows: int
+    folder: Path, data: SettingsFile, side: str
 ) -> tuple[bytes, dict[str, int]]:
     """Returns the SentencePiece model of a side, and the ids of its pieces."""
     name = data.get(_field(data, side, "vocabulary"), str)
-    table = _read_table(_resolve(folder, name), rows)
+    table = _read_table(_resolve(folder, name))
     path = _model_path(folder, data, side)
     model = path.read_bytes()
     with name_file(path):
@@ -79,30 +74,18 @@ def _read_pieces(
     # A model may know half of a joint vocabulary.
     if known < len(table) / 4:
         raise InputError(
-            f"{path} must be the model whose pieces {name} has. Received: one "
-            f"that knows {known} of its {len(table)} tokens"
+            f"{path} must have the pieces in {name}. Received: a model with "
+            f"{known} of these {len(table)} tokens"
         )
     return model, table
 
 
-def _read_table(path: Path, rows: int) -> dict[str, int]:
-    """Returns the ids of a vocabulary. The unknown token is not in the file."""
+def _read_table(path: Path) -> dict[str, int]:
+    """Returns the ids of a vocabulary, one token a line."""
     # A piece may contain other ends of lines.
-    lines = path.read_bytes().decode().split("\n")
-    tokens = [line.removesuffix("\r") for line in lines]
-    if not tokens[-1]:
-        tokens.pop()
-    tokens.append(_UNKNOWN)
-    table = {token: i for i, token in enumerate(tokens)}
-    repeated = [token for i, token in enumerate(tokens) if table[token] != i]
-    if repeated or len(tokens) != rows or tokens[:3] != _FIRST:
-        raise InputError(
-            f"{path} must have {rows - 1} different tokens, one a line, as "
-            f"the checkpoint has rows without {_UNKNOWN}, and begin with "
-            f"{', '.join(_FIRST)}. Received: {len(tokens) - 1} tokens, "
-            f"{tokens[:3]} first, {repeated[:3]} more than once"
-        )
-    return table
+    lines = path.read_bytes().decode().removesuffix("\n").split("\n")
+    tokens = [*(line.removesuffix("\r") for line in lines), _UNKNOWN]
+    return {token: i for i, token in enumerate(tokens)}
 
 
 def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:

@@ -11,7 +11,10 @@ from keras_transformer.support.startup import explain_missing_packages
 
 
 class SettingsFile:
-    """The fields of a file of settings, or of a section; messages name it."""
+    """The fields of a file of settings, or of a section; messages name it.
+
+    A field that is null is like one that is absent.
+    """
 
     def __init__(self, name: str | os.PathLike, values: Any) -> None:
         if not isinstance(values, dict):
@@ -20,7 +23,7 @@ class SettingsFile:
                 f"type {type(values).__name__}"
             )
         self.name = name
-        self.values = values
+        self.values = {x: y for x, y in values.items() if y is not None}
 
     def get(self, field: str, value_type: type, default: Any = ...) -> Any:
         """Returns the value of a field, which is required without a default.
@@ -41,13 +44,8 @@ class SettingsFile:
         return [
             f"{field}={value!s:.80}"
             for field, value in self.values.items()
-            if field in defaults and value not in ([], None, defaults[field])
+            if field in defaults and value not in ([], defaults[field])
         ]
-
-    def without_nulls(self) -> "SettingsFile":
-        """Returns these settings without the fields that are null."""
-        values = {x: y for x, y in self.values.items() if y is not None}
-        return SettingsFile(self.name, values)
 
     def check(self, field: str, *allowed: Any) -> None:
         """Raises `InputError` if a field is present with another value."""

@@ -16,15 +16,6 @@ from keras_transformer.support.startup import explain_missing_packages
 
 # Names that safetensors has for dtypes.
 _DTYPES = {
-    "BOOL": np.dtype(bool),
-    "I8": np.dtype("<i1"),
-    "I16": np.dtype("<i2"),
-    "I32": np.dtype("<i4"),
-    "I64": np.dtype("<i8"),
-    "U8": np.dtype("<u1"),
-    "U16": np.dtype("<u2"),
-    "U32": np.dtype("<u4"),
-    "U64": np.dtype("<u8"),
     "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
     "F64": np.dtype("<f8"),
@@ -102,8 +93,8 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     with explain_missing_packages(InputError):
         from safetensors import safe_open
 
-    with safe_open(file, "np") as opened:  # which checks the header
-        metadata = opened.metadata() or {}
+    with safe_open(file, "np"):  # which checks the header
+        pass
     with open(file, "rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
         header = json.loads(opened.read(length))
@@ -119,12 +110,7 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
             return np.zeros(shape, dtype)
         return np.memmap(file, dtype, "r", 8 + length + start, shape)
 
-    names = {name: name for name in header}
-    # Tied tensors are stored once; the metadata have the other names.
-    for name, stored in metadata.items():
-        if stored in header:
-            names.setdefault(name, stored)
-    return {name: functools.partial(read, x) for name, x in names.items()}
+    return {name: functools.partial(read, name) for name in header}
 
 
 def _npz_readers(file: Path) -> torch_files.Readers:

@@ -46,10 +46,6 @@ def model_with_ids(
     Pieces of the table that the model lacks are never found in texts, except
     single characters and, before texts, languages such as `>>deu<<`. Pieces
     of the model that the table lacks are behind all ids, and so unknown.
-
-    Raises:
-        InputError: If `model` is not such a model, or the table does not have
-            the special tokens, and the ids from 0 on, each once.
     """
     load_processor(model)  # checks it
     ids = list(table.values())
@@ -86,8 +82,7 @@ def model_with_ids(
             piece.score, piece.type = 0.0, _GIVEN
     proto.pieces.add(piece=END_OF_IDS, score=0.0, type=_CONTROL)
     proto.pieces.extend(x for x in own.values() if x.type != _CONTROL)
-    names = {f"{role}_piece": x for role, x in special._asdict().items()}
-    settings = dict(unk_surface=special.unk, **names)
-    for field, value in settings.items():
-        setattr(proto.trainer_spec, field, value)
+    proto.trainer_spec.unk_surface = special.unk
+    for role, piece in special._asdict().items():
+        setattr(proto.trainer_spec, f"{role}_piece", piece)
     return proto.SerializeToString(deterministic=True)

@@ -148,11 +148,9 @@ class BeamSearcher:
         return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
 
     def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
-        """Returns the candidates for the hypotheses of the next step.
-
-        Operations over the vocabulary dominate the time. Banned tokens are
-        therefore masked after the top-k, by a log P of -inf.
-        """
+        """Returns the candidates for the hypotheses of the next step."""
+        # Operations over the vocabulary dominate the time. Banned tokens are
+        # therefore masked after the top-k.
         beam_size = self.settings.beam_size
         # 2K are needed of all hypotheses together.
         count = 2 * beam_size + len(self.banned_ids)
@@ -183,9 +181,7 @@ class BeamSearcher:
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
         if self.settings.stop != "exact":
-            # A sentence whose search has stopped is not searched further while
-            # it waits for others: a hypothesis that is not certain to lose
-            # could win.
+            # A sentence whose search has stopped waits for others to leave.
             can_win = self.can_win(state)[:, None]
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
@@ -193,9 +189,10 @@ class BeamSearcher:
         ended = tokens == self.eos_id
 
         length = state.index + 1
+        penalty = self.settings.penalty(tf.cast(length, tf.float32))
         new_scores = tf.where(
             ended[:, :beam_size],
-            log_probs[:, :beam_size] / self._penalty(length),
+            log_probs[:, :beam_size] / penalty,
             -float("inf"),
         )
         paddings = [[0, 0], [0, 0], [0, 1]]
@@ -226,10 +223,7 @@ class BeamSearcher:
         )
 
     def can_win(self, state: BeamState) -> tf.Tensor:
-        """Returns True where a live hypothesis can still be a result, `[B]`.
-
-        In greedy search there is none after the first end token.
-        """
+        """Returns True where a live hypothesis can still be a result, `[B]`."""
         max_lengths = state.constraints.max_lengths
         length = tf.maximum(state.index, 1)  # before the first step it is 0
         can_win = self.settings.can_win(
@@ -240,6 +234,3 @@ class BeamSearcher:
             tf.cast(max_lengths, tf.float32),
         )
         return can_win & (state.index < max_lengths)
-
-    def _penalty(self, length: tf.Tensor) -> tf.Tensor:
-        return self.settings.penalty(tf.cast(length, tf.float32))

@@ -15,14 +15,17 @@ _OURS = {getattr(layers, name) for name in layers.__all__ if name[0].isupper()}
 def compare_steps(model: Any, decoder_class: type) -> None:
     """Raises a ValueError if a model's steps and its full pass differ.
 
-    They are compared by three random tokens, with the weights that the model
-    has now, if a part of its decoder is of another class than this library's.
-
-    Args:
-        model: A `Transformer`.
-        decoder_class: `StepDecoder`.
+    Three random tokens are compared if a part of the decoder was replaced.
     """
-    replaced = _replaced_parts(model)
+    decoder = model.decoder
+    classes = {
+        decoder.attention_class,
+        decoder.feed_forward_class,
+        decoder.residual_class,
+        type(model.target_embedding),
+        type(model.target_positions),
+    }
+    replaced = sorted(cls.__name__ for cls in classes - _OURS)
     if not replaced or _is_traced(model):
         return
     with _outside_of_graphs():
@@ -34,25 +37,9 @@ def compare_steps(model: Any, decoder_class: type) -> None:
             "Decoding step by step would be wrong for this model: for three "
             f"random tokens, its logits differ by up to {difference:.2g} from "
             f"those of all positions at once, which reach {largest:.2g}. "
-            "A part that was replaced uses more than a step has: an attention "
-            "has one query, all keys and values, and the `positions` of both, "
-            "which project_memory, project_query, unnormalized_scores and "
-            "attend are given; other parts have one position. See 'Change a "
-            f"sub-layer' in docs/layers.md. Received: {', '.join(replaced)}"
+            "'Change a sub-layer' in docs/layers.md describes what a step has. "
+            f"Received: {', '.join(replaced)}"
         )
-
-
-def _replaced_parts(model: Any) -> list[str]:
-    """Returns the names of the decoder's classes that are not ours."""
-    decoder = model.decoder
-    classes = {
-        decoder.attention_class,
-        decoder.feed_forward_class,
-        decoder.residual_class,
-        type(model.target_embedding),
-        type(model.target_positions),
-    }
-    return sorted(cls.__name__ for cls in classes - _OURS)
 
 
 def _is_traced(model: Any) -> bool:
@@ -78,17 +65,14 @@ def _outside_of_graphs() -> Any:
 
 
 def _compare(model: Any, decoder_class: type) -> tuple[float, float]:
-    """Returns the largest difference of logits, and the largest logit.
-
-    Two hypotheses change places. Those of the last step are compared.
-    """
+    """Returns the largest difference of the last logits, and the largest."""
     config = model.config
     sizes = (config.vocab_size, config.source_vocab_size or config.vocab_size)
     tokens = np.arange(min(sizes), dtype="int32")
     tokens = tokens[tokens != config.pad_id]
     source, *steps = np.random.default_rng(0).choice(tokens, (4, 2))
     source, steps = source[: config.max_length], steps[: config.max_length]
-    parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")
+    parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")  # two change places
     decoder = decoder_class(model, len(steps), beam_size=2, compare=False)
     cache = decoder.init_cache(model.encode(source[None]))
     targets = np.zeros((2, 0), "int32")

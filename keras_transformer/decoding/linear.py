@@ -3,29 +3,15 @@
 Letters are those of `decoding/step.py`.
 """
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_transformer.decoding.backend import matmul_transposed
+
 Function = Callable[[Any], Any]  # from one tensor to another
-
-if keras.backend.backend() == "tensorflow":
-    # keras.ops would add operations to each of these.
-    import tensorflow as tf
-
-    # A lookup in a variable would copy it.
-    tensor = tf.convert_to_tensor
-    matmul_transposed = functools.partial(tf.matmul, transpose_b=True)
-
-else:
-    tensor = ops.convert_to_tensor
-
-    def matmul_transposed(x: Any, y: Any) -> Any:
-        """Returns x y^T, of the last two dimensions."""
-        return ops.matmul(x, ops.swapaxes(y, -1, -2))
 
 
 def is_plain_dense(layer: keras.layers.Layer) -> bool:
@@ -45,10 +31,7 @@ def prepare_dense(layer: keras.layers.Layer, dtype: str) -> Function:
 
 
 class Linear:
-    """activation(x kernel + bias), with weights in the compute dtype.
-
-    A transposed kernel is that of activation(x kernel^T + bias).
-    """
+    """activation(x kernel + bias), with weights in the compute dtype."""
 
     def __init__(
         self,
@@ -66,9 +49,7 @@ class Linear:
     def __call__(self, x: Any) -> Any:
         x = self._product(x, self._kernel)
         if self._bias is not None:
-            # On TensorFlow `ops.add` makes it an addition that products
-            # include.
-            x = ops.add(x, self._bias)
+            x = ops.add(x, self._bias)  # TensorFlow fuses it with the product
         return self._activation(x)
 
 

@@ -27,7 +27,7 @@ class Constraints(NamedTuple):
     def of(
         cls, max_lengths: tf.Tensor, prefix: tf.Tensor | None, pad_id: int
     ) -> "Constraints":
-        """Returns those of lengths `[B]`, at least 1, and prefixes `[B, p]`."""
+        """Returns those of lengths `[B]` and prefixes `[B, p]`."""
         max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
         if prefix is None:
             prefix = tf.zeros([tf.shape(max_lengths)[0], 0], tf.int32)
@@ -55,10 +55,9 @@ def run_search(
     """Extends the hypotheses of a batch until all sentences are done.
 
     When half of the sentences are done, they leave the batch. The state is a
-    NamedTuple of nested tensors whose first axis is the batch, or scalars.
-    Another axis, of length 0, may grow. Its field `sentences`, `[B]`, says
-    which sentence of the batch each row is. `is_live` returns where a sentence
-    is not done, boolean `[B]`.
+    NamedTuple of nested tensors: scalars, or with a first axis for the batch,
+    where an axis of length 0 may grow. Its field `sentences`, `[B]`, contains
+    the number of each row. `is_live` returns `[B]`, True until one is done.
     """
 
     def most_are_live(state: Any) -> tf.Tensor:

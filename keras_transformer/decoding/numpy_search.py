@@ -32,22 +32,17 @@ def beam_search(
 ) -> SearchResult:
     """Returns the `count` best hypotheses of each source, best first.
 
-    They begin with the tokens of its prefix, and have at most `max_lengths`,
-    `[B]`, tokens, the end token included. `decoding` has two methods.
-    `step(ids, parents, forced_ids)` decodes one more token of each hypothesis
-    after `ids`, `[B, K]`, which continues the hypothesis `parents`, `[B, K]`,
-    of the previous step; the returned `Predictions` may be changed.
+    `decoding` has two methods. `step(ids, parents, forced_ids)`, all `[B, K]`,
+    decodes one more token of each hypothesis, which continues one of the
+    previous step, its parent; the returned `Predictions` may be changed.
     `keep(rows)` keeps the sentences with these numbers.
     """
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
     while True:
-        forced = search.forced()
-        tokens = None
-        if forced is not None:
-            tokens = np.repeat(forced[:, None], settings.beam_size, axis=1)
+        forced = np.repeat(search.forced()[:, None], settings.beam_size, axis=1)
         last_ids, parents = search.beams.last_ids, search.beams.parents
-        search.advance(decoding.step(last_ids, parents, tokens), forced)
+        search.advance(decoding.step(last_ids, parents, forced))
         is_live = search.can_win()
         if 2 * np.count_nonzero(is_live) > len(is_live):
             continue
@@ -57,7 +52,7 @@ def beam_search(
         if not is_live.any():
             return result
         rows = np.flatnonzero(is_live)
-        search.keep(rows)
+        search.beams = _Beams(*(values[rows] for values in search.beams))
         decoding.keep(rows)
 
 
@@ -91,46 +86,38 @@ class _Search:
         self._count = count
         self._ids = ids
         self._length = 0  # t
-        batch, longest = len(max_lengths), max(max_lengths)
-        beams = (batch, settings.beam_size)
+        beams = len(max_lengths), settings.beam_size
+        no_ids = np.full((*beams, max(max_lengths)), ids.pad_id, np.int32)
+        nothing = np.full(beams, -np.inf, np.float32)
         # After the prefix, padding: any token is allowed.
         forced = search_arrays.padded(prefixes, ids.pad_id)
         forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
-        # All beams are the same at first, so only one of them is live.
-        first = np.full(beams, -np.inf, np.float32)
-        first[:, 0] = 0
         self.beams = _Beams(
-            sentences=np.arange(batch),
+            sentences=np.arange(len(max_lengths)),
             max_lengths=max_lengths,
             prefixes=forced,
-            live_ids=np.full((*beams, longest), ids.pad_id, np.int32),
-            live_log_probs=first,
+            live_ids=no_ids,
+            # All beams are the same at first, so only one of them is live.
+            live_log_probs=np.where(np.arange(beams[1]) == 0, 0, nothing),
             last_ids=np.full(beams, ids.bos_id, np.int32),
             parents=np.zeros(beams, np.int32),
-            finished_ids=np.full((*beams, longest), ids.pad_id, np.int32),
-            finished_scores=np.full(beams, -np.inf, np.float32),
+            finished_ids=no_ids,
+            finished_scores=nothing,
             finished_lengths=np.zeros(beams, np.int32),
         )
 
-    def forced(self) -> np.ndarray | None:
-        """Returns the only token that is allowed now, `[B]`; else padding.
-
-        None if any token is allowed in all sentences.
-        """
-        last = self.beams.prefixes.shape[1] - 1
+    def forced(self) -> np.ndarray:
+        """Returns the only token that is allowed now, `[B]`; padding: any."""
+        prefixes = self.beams.prefixes
+        forced = prefixes[:, min(self._length, prefixes.shape[1] - 1)]
         is_last = self._length + 1 >= self.beams.max_lengths
-        if self._length >= last and not is_last.any():
-            return None
-        prefixes = self.beams.prefixes[:, min(self._length, last)]
-        return np.where(is_last, self._ids.eos_id, prefixes)
+        return np.where(is_last, self._ids.eos_id, forced)
 
-    def advance(
-        self, predictions: Predictions, forced: np.ndarray | None
-    ) -> None:
+    def advance(self, predictions: Predictions) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
-        tokens, parents, log_probs = self._candidates(predictions, forced)
+        tokens, parents, log_probs = self._candidates(predictions)
         if self._settings.stop != "exact":
             # A sentence whose search has stopped waits for others to leave.
             log_probs[~self.can_win()] = -np.inf
@@ -166,7 +153,7 @@ class _Search:
         )
 
     def _candidates(
-        self, predictions: Predictions, forced: np.ndarray | None
+        self, predictions: Predictions
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
         log_probs, tokens, log_prob_of_forced = predictions
@@ -178,11 +165,11 @@ class _Search:
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf
-        if forced is not None:
-            is_forced = forced != self._ids.pad_id
-            log_probs[is_forced] = -np.inf
-            log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
-            tokens[is_forced] = forced[is_forced, None, None]
+        forced = self.forced()
+        is_forced = forced != self._ids.pad_id
+        log_probs[is_forced] = -np.inf
+        log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
+        tokens[is_forced] = forced[is_forced, None, None]
         total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
@@ -202,21 +189,14 @@ class _Search:
         )
         return can_win & (self._length < beams.max_lengths)
 
-    def keep(self, rows: np.ndarray) -> None:
-        """Keeps the sentences with these numbers."""
-        self.beams = _Beams(*(values[rows] for values in self.beams))
-
     def finished(self) -> SearchResult:
         """Returns the best finished hypotheses of all rows."""
         beams, best = self.beams, slice(self._count)
         scores = beams.finished_scores[:, best]
         is_used = np.isfinite(scores)
+        ids = beams.finished_ids[:, best]
         return SearchResult(
-            np.where(
-                is_used[..., None],
-                beams.finished_ids[:, best],
-                self._ids.pad_id,
-            ),
+            np.where(is_used[..., None], ids, self._ids.pad_id),
             np.where(is_used, scores, -np.inf),
             np.where(is_used, beams.finished_lengths[:, best], 0),
         )

@@ -9,16 +9,15 @@ Letters are those of `decoding/step.py`.
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.decoding import linear
+from keras_transformer.decoding import backend, linear
 from keras_transformer.decoding.linear import Function, Linear
-from keras_transformer.decoding.rows import Rows, take
+from keras_transformer.decoding.rows import Rows
 from keras_transformer.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -32,22 +31,6 @@ from keras_transformer.layers.attention import MASKED, positions_of
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 
 Pair = tuple[Any, Any]  # keys and values
-
-if keras.backend.backend() == "tensorflow":
-    # keras.ops would add operations to each of these.
-    import tensorflow as tf
-
-    of_parents = functools.partial(tf.gather, batch_dims=1)
-    _split = functools.partial(tf.split, axis=1)
-
-else:
-
-    def of_parents(x: Any, parents: Any) -> Any:
-        """`[B, K, n]` and `[B, K]` -> `[B, K, n]`."""
-        return ops.take_along_axis(x, parents[..., None], axis=1)
-
-    def _split(x: Any, sizes: list[int]) -> list[Any]:
-        return ops.split(x, list(itertools.accumulate(sizes[:-1])), axis=1)
 
 
 class LayerStep:
@@ -90,8 +73,7 @@ class LayerStep:
         """Returns the output `[N, d_model]` for `x`, `[N, d_model]`.
 
         The caller keeps keys and values: the function `attend_to_self` uses
-        `project` and `attend` of `self_attention`. The index is the position,
-        which called attentions need.
+        `project` and `attend` of `self_attention`.
         """
 
         def attend_to_memory(x: Any) -> Any:
@@ -170,11 +152,7 @@ class CalledAttention:
 
 @dataclasses.dataclass
 class PlainAttention(CalledAttention):
-    """`MultiHeadAttention` in few operations.
-
-    Queries are scaled by their projection, which for `project` gives keys and
-    values in the same product.
-    """
+    """`MultiHeadAttention` in few operations, with one product to project."""
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype
@@ -202,7 +180,7 @@ class PlainAttention(CalledAttention):
         return self.rows.split(self._project(x))
 
     def project(self, x: Any, index: Any = None) -> list[Any]:
-        parts = _split(self._project(x), self._sizes)
+        parts = backend.split(self._project(x), self._sizes)
         return [self.rows.split(part) for part in parts]
 
     def attend(
@@ -233,7 +211,7 @@ def _scores(query: Any, key: Any, mask: Any) -> Any:
     if mask is None:
         scores = ops.sum(query * key, axis=-1, keepdims=True)
         return ops.cast(scores, "float32")
-    scores = ops.cast(linear.matmul_transposed(query, key), "float32")
+    scores = ops.cast(backend.matmul_transposed(query, key), "float32")
     if keras.backend.standardize_dtype(mask.dtype) == "bool":
         return ops.where(mask, scores, MASKED)
     return scores + mask
@@ -276,20 +254,16 @@ class EmbeddingStep:
         self._vectors = ops.cast(vectors, dtype)
         self._embeddings = None
         if type(layer) is TiedEmbedding:
-            self._embeddings = linear.tensor(layer.embeddings.value)
+            self._embeddings = backend.tensor(layer.embeddings.value)
 
     def __call__(self, ids: Any, index: Any) -> Any:
-        """Returns `[N, d_model]` of ids `[B, K]` and positions.
-
-        The positions are a scalar or `[N]`.
-        """
-        return self._embed(ids) + take(self._vectors, index, axis=0)
-
-    def _embed(self, ids: Any) -> Any:
+        """Returns `[N, d_model]` of ids `[B, K]` and a position, or `[N]`."""
         if self._embeddings is None:
-            return self._rows.flat(self._layer(ids))
-        x = take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
-        return ops.cast(x, self._dtype) * self._layer.factor
+            x = self._rows.flat(self._layer(ids))
+        else:
+            x = backend.take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
+            x = ops.cast(x, self._dtype) * self._layer.factor
+        return x + backend.take(self._vectors, index, axis=0)
 
 
 class MemoryProjection:
@@ -314,7 +288,7 @@ def prepare_logits(model: Any, rows: Rows) -> Function:
         return CalledLayer(model.logits, rows)
     matrix, bias = projection
     dtype = model.compute_dtype
-    matrix = linear.in_dtype(linear.tensor(matrix.value), dtype)
+    matrix = linear.in_dtype(backend.tensor(matrix.value), dtype)
     # In float32 the product with a transposed matrix is slower, without
     # oneDNN twenty times. In bfloat16 it is faster.
     if dtype == "bfloat16":

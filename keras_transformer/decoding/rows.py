@@ -5,22 +5,16 @@ Letters are those of `decoding/step.py`.
 
 from typing import Any
 
-import keras
 from keras import ops
 
-# keras.ops would add operations to each lookup in a graph.
-if keras.backend.backend() == "tensorflow":
-    from tensorflow import gather as take
-else:
-    take = ops.take
+from keras_transformer.decoding.backend import take
 
 
 class Rows:
     """Converts between `[N, n]`, `[B, K, n]` and heads `[B, H, K, w]`.
 
-    Products with weights have two dimensions, `[N, n]`; layers that are
-    called get three. Heads are ordered by an index that is made once: a
-    transpose takes several times as long.
+    Heads are ordered by an index that is made once: a transpose takes several
+    times as long.
     """
 
     def __init__(self, beam_size: Any, num_heads: int) -> None:

@@ -121,10 +121,7 @@ def sample(
 
 
 def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
-    """Applies temperature, top-k and top-p, in this order, to `[B, K, V]`.
-
-    The largest of the returned logits is 0; those of other tokens are -inf.
-    """
+    """Applies temperature, top-k and top-p, in this order, to `[B, K, V]`."""
     logits -= tf.reduce_max(logits, axis=-1, keepdims=True)
     logits /= settings.temperature
 
@@ -163,12 +160,9 @@ def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
 def _random_numbers(
     seed: int | tf.Tensor, keys: tf.Tensor, slots: tf.Tensor, index: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
-    """Returns two random numbers in [0, 1) per sample, each float64 `[B, K]`.
-
-    They are the halves of a strong hash value of seed, position, key and slot:
-    TensorFlow's generators of random numbers take one seed for a whole tensor,
-    so that a sentence's numbers would depend on its batch.
-    """
+    """Returns two random numbers in [0, 1) per sample, float64 `[B, K]`."""
+    # TensorFlow's generators of random numbers take one seed for a whole
+    # tensor, so that a sentence's numbers would depend on its batch.
     text = tf.strings.as_string
     names = tf.strings.join([text(seed), text(index)], " ") + " "
     names += text(keys)[:, None] + " " + text(slots)
@@ -180,10 +174,7 @@ def _random_numbers(
 
 
 def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
-    """Draws a token of each distribution `[B, K, V]`.
-
-    The first random number chooses a block, and the second one of its tokens.
-    """
+    """Draws a block of each distribution `[B, K, V]`, and one of its tokens."""
     size = block_size(logits.shape[-1]) or tf.shape(logits)[-1]
     batch, samples = tf.unstack(tf.shape(logits)[:2])
     weights = tf.reshape(tf.exp(logits), [batch, samples, -1, size])
@@ -193,11 +184,10 @@ def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def _choose(weights: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Returns the index at which cumulative weights exceed a part of the total.
+    """Returns where cumulative weights `[B, K, n]` exceed a part of the total.
 
     In float64, so that rounding, which may differ from batch to batch, does
-    not change the index, and an index of weight 0 is never returned. The
-    weights are `[B, K, n]` and not all 0; the part is in [0, 1), `[B, K]`.
+    not change the index, and an index of weight 0 is never returned.
     """
     total = tf.cumsum(tf.cast(weights, tf.float64), axis=-1)
     is_below = total <= number[:, :, None] * total[:, :, -1:]

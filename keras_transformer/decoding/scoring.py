@@ -48,8 +48,5 @@ def sequence_scores(
     """
     total = ops.sum(log_probs, axis=-1)
     lengths = ops.cast(lengths, "float32")
-    return SequenceScores(
-        scores=total / settings.penalty(lengths),
-        log_probs=total,
-        perplexities=ops.exp(-total / lengths),
-    )
+    scores = total / settings.penalty(lengths)
+    return SequenceScores(scores, total, ops.exp(-total / lengths))

@@ -18,13 +18,12 @@ class SpecialIds(NamedTuple):
     banned_ids: tuple[int, ...]  # in no hypothesis, but a prefix may have them
 
     @classmethod
-    def of(
-        cls, bos_id: int, eos_id: int, pad_id: int, unk_id: int
-    ) -> "SpecialIds":
-        """Returns the ids of a model; all but the end token are banned."""
+    def of(cls, tokenizer: Any) -> "SpecialIds":
+        """Returns the ids of a tokenizer; all but the end token are banned."""
+        bos, eos, pad = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
         # The decoder may start with what is padding or the end elsewhere.
-        banned = {pad_id, bos_id, unk_id} - {eos_id}
-        return cls(bos_id, eos_id, pad_id, tuple(sorted(banned)))
+        banned = {pad, bos, tokenizer.unk_id} - {eos}
+        return cls(bos, eos, pad, tuple(sorted(banned)))
 
 
 class SearchResult(NamedTuple):
@@ -44,16 +43,10 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
 
 
 def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
-    """Returns the tokens that may end an n-gram of hypotheses a second time.
+    """Returns the last tokens of all n-grams of hypotheses `[B, K, t]`.
 
-    Args:
-        library: `numpy` or `tensorflow`.
-        ids: The hypotheses so far, `[B, K, t]`.
-        size: n, at least 1.
-
-    Returns:
-        The last tokens of all their n-grams, `[B, K, m]`, and boolean
-        `[B, K, m]`, whether the tokens before are those that come last.
+    Also returns which of them a hypothesis would repeat if they came next, both
+    `[B, K, m]`. The library is `numpy` or `tensorflow`; n is at least 1.
     """
     last = library.shape(ids)[2] - size + 1  # where their last n-gram begins
     count = library.maximum(last, 0)
@@ -73,11 +66,10 @@ def longest_outputs(
     extra_length: Any,
     max_length: int,
 ) -> Any:
-    """Returns the most tokens of each hypothesis, end token included.
+    """Returns the most tokens of each hypothesis, a whole float32 `[B]`.
 
-    They are whole numbers from 1 to `max_length`, float32 `[B]`. Lengths are
-    float32 `[B]`, with the end tokens of sources, and so are factor and extra
-    length, at most `max_length`. The library is `numpy` or `tensorflow`.
+    All lengths count end tokens, and are float32 like the factor and the extra
+    length. The library is `numpy` or `tensorflow`.
     """
     lengths = library.minimum(length_factor * source_lengths, float(max_length))
     lengths = library.maximum(library.floor(lengths) + extra_length, 1.0)

@@ -1,8 +1,9 @@
 """The settings of the search: beam search, or sampling."""
 
+import copy
 import dataclasses
 import math
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
@@ -19,43 +20,39 @@ _PENALTY_BASES = {
     # The end token is not counted, unless there is no other: 1, 1, 2, 3, ...
     "power_without_end": ("max(n - 1, 1)", lambda n: abs(n - 1.5) + 0.5),
 }
-_LENGTH_PENALTY = dict(
-    rule=fields.one_of(*_PENALTY_BASES),
-    description="what divides the log-probability of n tokens, the end token "
-    "included: "
-    + ", ".join(f"{x} {text}^alpha" for x, (text, _) in _PENALTY_BASES.items()),
-    default="wu",
-)
-_ALPHA = dict(
-    rule=fields.number_from(0, 5),  # the power of any length is a float32
-    description="exponent of the length penalty, at most 5",
-    default=0.6,
-)
-_EXTRA_LENGTH = dict(
-    rule=fields.NON_NEGATIVE_INTEGER,
-    description="maximum length of a translation, in tokens beyond "
-    "length_factor times the length of the source",
-    default=50,
-)
-_LENGTH_FACTOR = dict(
-    rule=fields.NON_NEGATIVE_NUMBER,
-    description="tokens that a translation may have per token of the source, "
-    "before extra_length is added",
-    default=1.0,
-)
-_NO_REPEAT_NGRAM = dict(
-    rule=fields.integer_from(0, 256),
-    description="length of the n-grams that may not be repeated in a "
-    "translation; 0: no limit",
-    default=0,
-)
 
 
 class _SearchSettings:
     """Base class of `BeamSearch` and `Sampling`."""
 
+    _count: ClassVar[str]  # name of the field with the number of hypotheses
+
     def __post_init__(self) -> None:
         fields.check_fields(self)
+
+    @property
+    def num_hypotheses(self) -> int:
+        """The number of hypotheses that the search returns at most."""
+        count = getattr(self, self._count)
+        return 1 if count is None else count
+
+    def with_num_translations(self, num_translations: int) -> "Search":
+        """Returns these settings for a number of translations per source.
+
+        Raises:
+            InputError: If the search has fewer hypotheses.
+        """
+        settings, name = self, self._count
+        is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
+        if is_count and getattr(self, name) is None:
+            settings = dataclasses.replace(self, **{name: num_translations})
+        most = getattr(settings, name)
+        if not is_count or num_translations > most:
+            raise InputError(
+                f"num_translations must be an integer from 1 to {name}. "
+                f"Received: num_translations={num_translations}, {name}={most}"
+            )
+        return settings
 
     def penalty(self, length: Any) -> Any:
         """Returns the length penalty, which grows with the length.
@@ -80,8 +77,8 @@ class BeamSearch(_SearchSettings):
     """Settings of beam search (section 6.1; Wu et al. 2016).
 
     It finds the hypotheses of highest score log P / ((5 + n) / 6)^alpha, where
-    n counts the tokens, the end token included; other systems divide by
-    another `length_penalty`. Each step keeps the K best continuations of the
+    n counts the tokens, the end token included; other systems divide by a
+    different `length_penalty`. Each step keeps the K best continuations of the
     live hypotheses. A continuation with the end token is finished if it is
     among the K best, and its score never changes again. The search of a
     sentence for its n best hypotheses stops as `stop` says, by default when no
@@ -91,15 +88,36 @@ class BeamSearch(_SearchSettings):
     token until that is the end token.
     """
 
+    _count = "beam_size"
+
     beam_size: int = fields.described(
         _COUNT,
         "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
-    alpha: float = fields.described(**_ALPHA)
-    extra_length: int = fields.described(**_EXTRA_LENGTH)
-    length_factor: float = fields.described(**_LENGTH_FACTOR)
-    length_penalty: str = fields.described(**_LENGTH_PENALTY)
+    alpha: float = fields.described(
+        fields.number_from(0, 5),  # the power of any length is a float32
+        "exponent of the length penalty, at most 5",
+        default=0.6,
+    )
+    extra_length: int = fields.described(
+        fields.NON_NEGATIVE_INTEGER,
+        "maximum length of a translation, in tokens beyond length_factor times "
+        "the length of the source",
+        default=50,
+    )
+    length_factor: float = fields.described(
+        fields.NON_NEGATIVE_NUMBER,
+        "tokens that a translation may have per token of the source, before "
+        "extra_length is added",
+        default=1.0,
+    )
+    length_penalty: str = fields.described(
+        fields.one_of(*_PENALTY_BASES),
+        "what divides the log-probability of n tokens, the end token included: "
+        + ", ".join(f"{x} {y}^alpha" for x, (y, _) in _PENALTY_BASES.items()),
+        default="wu",
+    )
     stop: str = fields.described(
         fields.one_of("exact", "finished", "heuristic"),
         "when the search of a sentence stops: exact, when no live hypothesis "
@@ -108,12 +126,12 @@ class BeamSearch(_SearchSettings):
         "best if it ended now, for length penalties that grow faster than wu",
         default="exact",
     )
-    no_repeat_ngram: int = fields.described(**_NO_REPEAT_NGRAM)
-
-    @property
-    def num_hypotheses(self) -> int:
-        """The number of hypotheses that the search returns at most."""
-        return self.beam_size
+    no_repeat_ngram: int = fields.described(
+        fields.integer_from(0, 256),
+        "length of the n-grams that may not be repeated in a translation; 0: "
+        "no limit",
+        default=0,
+    )
 
     def can_win(
         self,
@@ -129,14 +147,10 @@ class BeamSearch(_SearchSettings):
         the maximum length, therefore bounds its score. There is no lower
         bound, since all following tokens may have probability 1.
 
-        Args:
-            log_probs: log P of the best live hypothesis of each sentence,
-                `[B]`, an array or a tensor; -inf if there is none.
-            finished_scores: The scores of the K best finished hypotheses,
-                `[B, K]`, best first; -inf where there is none.
-            count: n, the number of hypotheses that are returned.
-            length: Number of tokens decoded so far, at least 1, in float32.
-            max_lengths: Maximum length of each sentence, `[B]`, in float32.
+        Arrays or tensors are log P of the best live hypotheses, `[B]`, and the
+        scores of the K best finished ones, `[B, K]`; both -inf in empty slots.
+        `count` is n. The tokens decoded so far, at least 1, and the maximum
+        lengths, `[B]`, are float32.
         """
         if self.stop == "exact":
             bound = log_probs / self.penalty(max_lengths)
@@ -146,22 +160,9 @@ class BeamSearch(_SearchSettings):
             return (log_probs > -math.inf) & (worst == -math.inf)
         return log_probs / self.penalty(length) > worst
 
-    def with_num_translations(self, num_translations: int) -> "BeamSearch":
-        """Returns these settings for a number of translations per source.
-
-        Raises:
-            InputError: If the search has fewer hypotheses.
-        """
-        _check_num_translations(num_translations, "beam_size", self.beam_size)
-        return self
-
     @classmethod
     def from_dict(cls, values: Any, owner: str) -> "BeamSearch":
-        """Returns the settings that a file has, as plain values.
-
-        Raises:
-            InputError: If the values are invalid; the message names `owner`.
-        """
+        """Returns the settings that the file of an `owner` contains."""
         try:
             return cls(**values)
         except (TypeError, InputError) as error:  # TypeError: another field
@@ -170,6 +171,11 @@ class BeamSearch(_SearchSettings):
                 f"The search of {owner} must have valid values of {names}. "
                 f"Received: search={values!r}, {error}"
             ) from error
+
+
+def _shared(name: str) -> Any:
+    """Returns a field that `BeamSearch` has, too."""
+    return copy.copy(BeamSearch.__dataclass_fields__[name])
 
 
 @fields.document_fields
@@ -192,6 +198,8 @@ class Sampling(_SearchSettings):
     without temperature, top-k and top-p, over the length penalty. Two samples
     may be the same.
     """
+
+    _count = "num_samples"
 
     temperature: float = fields.described(
         fields.number_from(0.001, 100),
@@ -218,31 +226,11 @@ class Sampling(_SearchSettings):
         "returned; by default as many as are returned",
         default=None,
     )
-    alpha: float = fields.described(**_ALPHA)
-    extra_length: int = fields.described(**_EXTRA_LENGTH)
-    length_factor: float = fields.described(**_LENGTH_FACTOR)
-    length_penalty: str = fields.described(**_LENGTH_PENALTY)
-    no_repeat_ngram: int = fields.described(**_NO_REPEAT_NGRAM)
-
-    @property
-    def num_hypotheses(self) -> int:
-        """The number of samples that the search returns at most."""
-        return 1 if self.num_samples is None else self.num_samples
-
-    def with_num_translations(self, num_translations: int) -> "Sampling":
-        """Returns these settings for a number of translations per source.
-
-        Raises:
-            InputError: If `num_samples` is smaller.
-        """
-        settings = self
-        is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
-        if self.num_samples is None and is_count:
-            settings = dataclasses.replace(self, num_samples=num_translations)
-        _check_num_translations(
-            num_translations, "num_samples", settings.num_samples
-        )
-        return settings
+    alpha: float = _shared("alpha")
+    extra_length: int = _shared("extra_length")
+    length_factor: float = _shared("length_factor")
+    length_penalty: str = _shared("length_penalty")
+    no_repeat_ngram: int = _shared("no_repeat_ngram")
 
 
 Search = BeamSearch | Sampling
@@ -254,17 +242,5 @@ def converted(
     """Returns settings of a class, with the fields that both classes have."""
     if isinstance(search, search_class):
         return search
-    shared = ("alpha", "extra_length", "length_factor", "length_penalty")
-    shared += ("no_repeat_ngram",)
-    return search_class(**{name: getattr(search, name) for name in shared})
-
-
-def _check_num_translations(
-    num_translations: int, name: str, most: int | None
-) -> None:
-    is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
-    if not is_count or num_translations > most:
-        raise InputError(
-            f"num_translations must be an integer from 1 to {name}. Received: "
-            f"num_translations={num_translations}, {name}={most}"
-        )
+    names = vars(search).keys() & search_class.__dataclass_fields__.keys()
+    return search_class(**{name: getattr(search, name) for name in names})

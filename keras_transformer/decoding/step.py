@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from keras import ops
 
-from keras_transformer.decoding import parts
+from keras_transformer.decoding import backend, parts
 from keras_transformer.decoding.comparison import compare_steps
 from keras_transformer.decoding.rows import Rows
 
@@ -110,9 +110,6 @@ class StepDecoder:
     ) -> tuple[Any, DecoderCache]:
         """Decodes one more token of each hypothesis, with a growing cache.
 
-        The K hypotheses are K queries at the same position, so that the
-        encoded source is neither repeated nor projected again.
-
         Args:
             ids: `[B, K]`, the token at position `index` of each hypothesis.
             parents: `[B, K]`, which hypothesis of the previous step each one
@@ -123,7 +120,7 @@ class StepDecoder:
         Returns:
             Logits `[B, K, V]` of the next token, and the new cache.
         """
-        past = parts.of_parents(cache.ancestry, parents)
+        past = backend.take_parents(cache.ancestry, parents)
         slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
         is_own = ops.equal(own, slots)  # [B, K, K]
@@ -168,11 +165,7 @@ class StepDecoder:
         return positions[:, :, -self._window * self._rows.beam_size :]
 
     def logits(self, x: Any) -> Any:
-        """Returns logits `[B, K, V]` of the last layer's output `[N, d_model]`.
-
-        A caller that keeps keys and values in another way than `DecoderCache`
-        uses `embed`, `layers` and `logits` as `decode_step` does.
-        """
+        """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
         if self._final_norm is not None:
             x = self._final_norm(x)
         return self._rows.of_hypotheses(self._project(x))

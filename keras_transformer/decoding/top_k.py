@@ -14,11 +14,9 @@ _COUNT = 8  # the number of best tokens for which the size is chosen
 
 
 def block_size(vocab_size: int | None) -> int | None:
-    """Returns a size of blocks that V is a multiple of, None without one.
-
-    The maxima of V/n blocks are searched, and then `count` blocks of n tokens:
-    the fewest together where n is the square root of V/count.
-    """
+    """Returns a size of blocks that V is a multiple of, None without one."""
+    # The maxima of V/n blocks are searched, and then `count` blocks of n
+    # tokens: the fewest together where n is the square root of V/count.
     sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
     best = math.sqrt((vocab_size or 0) / _COUNT)
     return min(sizes, key=lambda n: abs(n - best), default=None)
@@ -30,8 +28,8 @@ def top_k(
     """`tf.math.top_k` over a vocabulary, `[B, K, V]` or `[N, V]`.
 
     The best `count` values are in the `count` blocks with the best maxima,
-    which takes a fifth of the time if V is a multiple of a size of blocks. Of
-    equal values that are not all among the best, any may be returned.
+    which takes a fifth of the time. Of equal values that are not all among the
+    best, any may be returned.
     """
     vocab_size = log_probs.shape[-1]
     size = block_size(vocab_size)
@@ -56,15 +54,9 @@ def top_k(
 def without_repeats(
     log_probs: tf.Tensor, ids: tf.Tensor, size: int
 ) -> tf.Tensor:
-    """Bans the tokens that would end an n-gram of a hypothesis a second time.
+    """Sets log P `[B, K, V]` to -inf where hypotheses would repeat an n-gram.
 
-    Args:
-        log_probs: log P of each next token, `[B, K, V]`.
-        ids: The hypotheses so far, `[B, K, t]`.
-        size: n; 0 bans none.
-
-    Returns:
-        `log_probs`, -inf where a token is banned.
+    The hypotheses are ids `[B, K, t]`; size 0 allows all repetitions.
     """
     if not size:
         return log_probs

@@ -1,25 +1,27 @@
-"""What all translators do: arguments, batches, documents, records."""
+"""What all translators do: arguments, batches, documents."""
 
 import abc
 import copy
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference import records
-from keras_transformer.inference.batches import in_batches
-from keras_transformer.inference.documents import SplitDocument
-from keras_transformer.inference.model_folder import first_run
+from keras_transformer.inference.batches import batches_by_length, num_workers
+from keras_transformer.inference.exports import first_run
 from keras_transformer.inference.records import (
     Score,
+    TranslatedDocument,
     Translation,
     TranslationAttention,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
-from keras_transformer.text import split_sentences
-
-Progress = Callable[[int], Any] | None
+from keras_transformer.text import read_texts, split_sentences
+from keras_transformer.text.documents import SplitDocument
+from keras_transformer.text.tags import check_languages
+from keras_transformer.text.text_arguments import read_text
 
 
 class BaseTranslator(abc.ABC):
@@ -40,23 +42,15 @@ class BaseTranslator(abc.ABC):
     dtype: str | None = None  # of the weights, if known
     metadata: Mapping[str, Any] = {}  # what is recorded of the model
     checkpoints: Sequence[tuple[Any, Any]] = ()  # each run, and its file
+    models: Sequence[Any] = ()  # Keras models, of which an export has none
+    target_languages: Sequence[str] = ()  # that the start of a source may name
     batch_tokens: int = 2048  # default of the argument
     workers: int = 1  # default of the argument
     recommended_workers: int = 1  # the fastest number for many texts
     max_batch_size: int = 128  # each text needs K rows of V log-probabilities
-    has_attention: bool = False  # whether it has `attention`
     has_trace: bool = False  # whether its search can be traced
 
     # === What a kind of translator provides ===
-
-    @property
-    @abc.abstractmethod
-    def target_languages(self) -> Sequence[str]:
-        """What a token at the start of a source may ask for."""
-
-    @abc.abstractmethod
-    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        """Does what `Tokenizer.check_languages` does."""
 
     @abc.abstractmethod
     def _encode_sources(self, texts: Sequence[str]) -> list[Any]:
@@ -65,22 +59,22 @@ class BaseTranslator(abc.ABC):
     @abc.abstractmethod
     def _encode_targets(self, texts: Sequence[str]) -> list[Any]: ...
 
-    @abc.abstractmethod
-    def _encode_prefixes(self, prefixes: list[str]) -> list[Any]: ...
+    def _encode_prefixes(self, prefixes: list[str]) -> list[Any]:
+        return self._encode_targets(prefixes)
+
+    def _length(self, encoded: Any) -> float:
+        """Returns the tokens of a text, without the end token."""
+        return len(encoded)
 
     @abc.abstractmethod
     def _translate_batch(
-        self,
-        workers: int,
-        texts: list[str],
-        sources: list[Any],
-        prefixes: list[Any],
+        self, texts: list[str], sources: list[Any], prefixes: list[Any]
     ) -> list[Translation]:
         """Translates one batch. Called from several threads."""
 
     @abc.abstractmethod
     def _score_batch(
-        self, workers: int, sources: list[Any], targets: list[Any]
+        self, sources: list[Any], targets: list[Any]
     ) -> list[Score | None]:
         """Scores one batch; None stands for pairs that are too long.
 
@@ -91,11 +85,20 @@ class BaseTranslator(abc.ABC):
         """Returns the attention of all layers; see `Translator.attention`."""
         self.check_layers()
 
+    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
+        """Does what `Tokenizer.check_languages` does."""
+        check_languages(self.target_languages, False, texts, first)
+
     # === The same for all ===
+
+    @property
+    def has_attention(self) -> bool:
+        """Whether it has `attention`."""
+        return bool(self.models)
 
     def check_layers(self) -> None:
         """Raises InputError if the model is an export, without layers."""
-        if not self.has_attention:
+        if not self.models:
             raise InputError(
                 "This needs the layers of a model. Received: an export. Open "
                 "the run instead."
@@ -140,7 +143,7 @@ class BaseTranslator(abc.ABC):
         batch_tokens: int | None = None,
         workers: int | None = None,
         prefixes: Any = None,
-        progress: Progress = None,
+        progress: Callable[[int], Any] | None = None,
     ) -> Translation | list[Translation]:
         """Translates texts, in batches of similar length.
 
@@ -166,17 +169,20 @@ class BaseTranslator(abc.ABC):
                 not a positive integer, not each text has one prefix, or the
                 model takes no prefix.
         """
-        texts, prefixes, is_single = records.read_sources(texts, prefixes)
+        texts, is_single = read_texts(texts)
+        prefixes = [""] * len(texts) if prefixes is None else prefixes
+        prefixes, _ = read_texts(prefixes, "prefixes")
+        if len(prefixes) != len(texts):
+            raise InputError(
+                "Each text must have one prefix. Received: "
+                f"{len(texts)} texts, {len(prefixes)} prefixes"
+            )
         self.check_languages(texts)
         sources = self._encode_sources(texts)
-        starts = self._encode_prefixes(prefixes)
+        columns = texts, sources, self._encode_prefixes(prefixes)
+        options = batch_tokens, workers, progress
         translations = self._in_batches(
-            self._translate_batch,
-            sources,
-            [texts, sources, starts],
-            batch_tokens,
-            workers,
-            progress,
+            self._translate_batch, columns, sources, *options
         )
         return translations[0] if is_single else translations
 
@@ -186,10 +192,8 @@ class BaseTranslator(abc.ABC):
         *,
         split: Callable[[str], list[tuple[str, str]]] = split_sentences,
         target_language: str | None = None,
-        batch_tokens: int | None = None,
-        workers: int | None = None,
-        progress: Progress = None,
-    ) -> records.TranslatedDocument:
+        **options: Any,
+    ) -> TranslatedDocument:
         r"""Translates a text of several sentences and lines.
 
         Line breaks, blank lines, indentation, spaces between sentences and the
@@ -203,9 +207,7 @@ class BaseTranslator(abc.ABC):
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
             target_language: One of `target_languages`, where a text names none.
-            batch_tokens: As in `translate`.
-            workers: As in `translate`.
-            progress: As in `translate`.
+            options: `batch_tokens`, `workers` and `progress` of `translate`.
 
         Returns:
             A `TranslatedDocument`. Its translation of a sentence has one line.
@@ -220,44 +222,28 @@ class BaseTranslator(abc.ABC):
         # "Ein Hund. Eine Katze.\n\n- Ja.\n"
         ```
         """
-        document = SplitDocument(
-            records.read_one_text(text),
-            split,
-            self.target_languages,
-            target_language,
-        )
-        translations = self.translate(
-            document.sentences,
-            batch_tokens=batch_tokens,
-            workers=workers,
-            progress=progress,
-        )
+        text, languages = read_text(text, "text"), self.target_languages
+        document = SplitDocument(text, split, languages, target_language)
+        translations = self.translate(document.sentences, **options)
         text = document.join([x.texts[0] for x in translations])
         by_sentence = dict(zip(document.sentences, translations, strict=True))
-        return records.TranslatedDocument(text, by_sentence)
+        return TranslatedDocument(text, by_sentence)
 
     def score(
-        self,
-        sources: Any,
-        targets: Any,
-        *,
-        batch_tokens: int | None = None,
-        workers: int | None = None,
-        progress: Progress = None,
+        self, sources: Any, targets: Any, **options: Any
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
 
         The tokenizer decides how a target is split into tokens. The search
         may have produced the same text from other tokens: its score is then
-        another.
+        different.
 
         Args:
             sources: As in `translate`. The empty translation of an empty
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
-            batch_tokens: As in `translate`, of the targets.
-            workers: As in `translate`.
-            progress: As in `translate`.
+            options: `batch_tokens`, which counts those of targets, `workers`
+                and `progress` of `translate`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
@@ -268,14 +254,17 @@ class BaseTranslator(abc.ABC):
                 outputs of the model are not any text.
         """
         self._check_text_targets("The score of a given output")
-        sources, targets, is_single = records.read_pairs(sources, targets)
+        sources, is_single = read_texts(sources, "sources")
+        targets, is_single_target = read_texts(targets, "targets")
+        if len(sources) != len(targets) or is_single != is_single_target:
+            raise InputError(
+                "Each source must have one target: pass two texts, or two "
+                f"lists of the same length. Received: {len(sources)} sources, "
+                f"{len(targets)} targets"
+            )
         self.check_languages(sources)
-        sources = self._encode_sources(sources)
-        targets = self._encode_targets(targets)
-        pair = [sources, targets]
-        scores = self._in_batches(
-            self._score_batch, targets, pair, batch_tokens, workers, progress
-        )
+        sides = self._encode_sources(sources), self._encode_targets(targets)
+        scores = self._in_batches(self._score_batch, sides, sides[1], **options)
         if None in scores:
             raise InputError(
                 "A text to score must not be longer than the model reads. "
@@ -285,12 +274,7 @@ class BaseTranslator(abc.ABC):
         return scores[0] if is_single else scores
 
     def score_corpus(
-        self,
-        sources: Sequence[str],
-        targets: Sequence[str],
-        *,
-        workers: int | None = None,
-        progress: Progress = None,
+        self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[Score | None]:
         """Returns the scores of pairs, None where a pair is not measured.
 
@@ -298,17 +282,11 @@ class BaseTranslator(abc.ABC):
         Arguments are those of `score`; the targets of a parser are trees.
         """
         sides = self._encode_sources(sources), self._encode_targets(targets)
-        scores = self._in_batches(
-            self._score_batch, sides[1], sides, None, workers, progress
-        )
+        scores = self._in_batches(self._score_batch, sides, sides[1], **options)
         return [
             score if all(pair) else None
             for score, *pair in zip(scores, *sides, strict=True)
         ]
-
-    def _length(self, encoded: Any) -> float:
-        """Returns the tokens of a text, without the end token."""
-        return len(encoded)
 
     def _check_text_targets(self, purpose: str) -> None:
         if not self.task.targets_are_text:
@@ -320,20 +298,35 @@ class BaseTranslator(abc.ABC):
     def _in_batches(
         self,
         function: Callable[..., list[Any]],
-        encoded: list[Any],
         columns: Sequence[Sequence[Any]],
-        batch_tokens: int | None,
-        workers: int | None,
-        progress: Progress,
+        encoded: Sequence[Any],
+        batch_tokens: int | None = None,
+        workers: int | None = None,
+        progress: Callable[[int], Any] | None = None,
     ) -> list[Any]:
-        """Calls `in_batches` with the defaults of this translator."""
-        return in_batches(
-            function,
-            columns,
-            list(map(self._length, encoded)),
-            self.max_length,
-            self.batch_tokens if batch_tokens is None else batch_tokens,
-            self.workers if workers is None else workers,
-            self.max_batch_size,
-            progress,
-        )
+        """Calls a function with rows of columns; returns a result for each.
+
+        A batch is rows with a similar length of the encoded text.
+        """
+        tokens = self.batch_tokens if batch_tokens is None else batch_tokens
+        workers = self.workers if workers is None else workers
+        check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
+        workers = min(workers, len(encoded)) or 1
+        lengths = list(map(self._length, encoded))
+        limits = self.max_length or tokens, tokens, workers, self.max_batch_size
+        batches = batches_by_length(lengths, *limits)
+        results: list[Any] = [None] * len(encoded)
+
+        def call(rows: Sequence[int]) -> list[Any]:
+            return function(*([x[row] for row in rows] for x in columns))
+
+        pool = ThreadPoolExecutor(workers, "", num_workers.set, [workers])
+        with pool:
+            run = map if workers == 1 else pool.map
+            # After an error `pool.map` cancels the batches that wait.
+            for rows, values in zip(batches, run(call, batches), strict=True):
+                for row, value in zip(rows, values, strict=True):
+                    results[row] = value
+                if progress is not None:
+                    progress(len(rows))
+        return results

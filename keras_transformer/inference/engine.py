@@ -5,6 +5,7 @@ Letters: B = batch, n = translations of a source, T = target length.
 
 import abc
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -21,18 +22,13 @@ class Engine(abc.ABC):
     does. Several threads may use it.
     """
 
+    models: Sequence[Any] = ()  # Keras models, of which an export has none
     special_ids: SpecialIds
     max_length: int  # tokens of a source or target, end token included
     dtype: str  # of the weights
     batch_tokens: int = 2048  # of sources in a batch, by default
-    has_attention: bool = False  # whether it has `attention`
     has_trace: bool = False  # whether its search can be traced
     recommended_workers: int = 1  # threads that use it fastest for many batches
-
-    def for_workers(self, workers: int) -> "Engine":
-        """Returns the engine to use from a number of threads."""
-        del workers
-        return self
 
     @abc.abstractmethod
     def search(
@@ -43,7 +39,7 @@ class Engine(abc.ABC):
         settings: Search,
         count: int,
     ) -> SearchResult:
-        """Returns the n best translations of each source.
+        """Returns the n best translations of each source, as NumPy arrays.
 
         Args:
             sources: B sources with their end tokens.
@@ -52,9 +48,6 @@ class Engine(abc.ABC):
                 int32 `[B]`.
             settings: The search.
             count: n, at most `settings.num_hypotheses`.
-
-        Returns:
-            A `SearchResult` of NumPy arrays.
         """
 
     @abc.abstractmethod

@@ -7,15 +7,11 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.model_folder import (
-    ModelFolder,
-    find_folder,
-    first_run,
-)
+from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import check_types, read_json, sha256_of
-from keras_transformer.tasks import find_task
+from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Tokenizer
 
 METADATA_FILE = "keras_transformer.json"
@@ -23,75 +19,75 @@ _SAVED_MODEL = "saved_model.pb"
 # The metadata that are read, and their types.
 _TYPES = {"runs": list, "search": dict, "num_translations": int}
 _LITERT_TYPES = {
+    **_TYPES,
     **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
     **dict.fromkeys(("largest_beam_size", "max_length"), int),
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Export(ModelFolder):
+class Export:
     """A folder that `keras-transformer export` wrote, by its metadata."""
 
+    path: Path  # of a SavedModel, the newest version
     kind: str  # saved-model or litert
     metadata: Mapping[str, Any]
+    search: BeamSearch | None  # None: sampling
 
     @classmethod
-    def find(cls, path: str | os.PathLike) -> tuple[str, Path] | None:
-        """Returns kind and folder of an export, or None.
+    def find(cls, path: str | os.PathLike) -> "Export | None":
+        """Reads the metadata of an export; returns None for other folders.
 
-        Of the versions of a SavedModel it is the one that TensorFlow Serving
-        would load.
+        Of the versions of a SavedModel it takes the one that TensorFlow
+        Serving would load.
+
+        Raises:
+            InputError: If it was not written by `keras-transformer export`, or
+                is damaged.
         """
         path = find_folder(path)
-        if (path / METADATA_FILE).is_file():
-            return "litert", path
-        if (path / _SAVED_MODEL).is_file():
-            return "saved-model", path
         versions = [
             file.parent
             for file in path.glob(f"*/{_SAVED_MODEL}")
             if file.parent.name.isdecimal()
         ]
-        if not versions:
+        if (path / METADATA_FILE).is_file():
+            kind, types, file = "litert", _LITERT_TYPES, path / METADATA_FILE
+        elif versions or (path / _SAVED_MODEL).is_file():
+            if not (path / _SAVED_MODEL).is_file():
+                path = max(versions, key=lambda x: int(x.name))
+            kind, types = "saved-model", _TYPES
+            file = path / "assets.extra" / METADATA_FILE
+        else:
             return None
-        return "saved-model", max(versions, key=lambda x: int(x.name))
-
-    @classmethod
-    def read(cls, path: str | os.PathLike) -> "Export":
-        """Reads the metadata of an export.
-
-        Raises:
-            InputError: If it is not an export for TensorFlow or LiteRT, or is
-                damaged.
-        """
-        kind, folder = cls.find(path) or ("", Path(path))
-        place = "assets.extra" if kind == "saved-model" else ""
-        file = folder / place / METADATA_FILE
         metadata = read_json(file) if file.is_file() else {}
-        is_lite = kind == "litert"
-        if not metadata or (is_lite and "largest_beam_size" not in metadata):
+        if kind == "litert" and "largest_beam_size" not in metadata:
             raise InputError(
                 "An export to open must be a SavedModel or a folder for "
-                f"LiteRT with its {METADATA_FILE}, which `keras-transformer "
-                f"export` writes. Received: {path}"
+                f"LiteRT. Received: {path}, for a different program"
             )
-        check_types(file, metadata, _TYPES | (_LITERT_TYPES if is_lite else {}))
-        with name_file(file):
-            search = None
-            if "temperature" not in metadata["search"]:  # of sampling
-                search = BeamSearch.from_dict(metadata["search"], str(folder))
-            return cls(
-                path=folder,
-                kind=kind,
-                metadata=metadata,
-                task=find_task("translation"),
-                recipe=first_run(metadata).get("recipe", {}),
-                search=search,
-            )
+        check_types(file, metadata, types)
+        search = None
+        if "temperature" not in metadata["search"]:  # of sampling
+            with name_file(file):
+                search = BeamSearch.from_dict(metadata["search"], str(path))
+        return cls(path=path, kind=kind, metadata=metadata, search=search)
 
     @property
-    def num_translations(self) -> int:
-        return self.metadata["num_translations"]
+    def task(self) -> Task:
+        """Translation: parsers are not exported."""
+        return find_task("translation")
+
+    @property
+    def languages(self) -> tuple[str | None, str | None]:
+        """Codes of source and target, None where they are unknown."""
+        run = first_run(self.metadata)
+        return run.get("source"), run.get("target")
+
+    @property
+    def request(self) -> Mapping[str, Any]:
+        """The arguments of the training of its (first) run."""
+        return first_run(self.metadata).get("request", {})
 
     def choose_search(
         self, search: Search | None, count: int | None
@@ -103,30 +99,26 @@ class Export(ModelFolder):
         Raises:
             InputError: If the model was not exported for them.
         """
-        problem, most = "", self.num_translations
+        most, own = self.metadata["num_translations"], self.search
         if self.kind == "saved-model":
-            count = most if count is None else count
-            if search is not None:
-                problem = f"search={search}, for a SavedModel with its own"
-            elif not 1 <= count <= most:
-                problem = f"num_translations={count}, of {most} that it has"
+            settings, count = None, most if count is None else count
+            fits = search is None and 1 <= count <= most
         else:
-            search, own = search or self.search, self.search
-            largest = self.metadata["largest_beam_size"]
-            if not isinstance(search, BeamSearch):
-                problem = f"search={search}, which LiteRT does not have"
-            elif search.beam_size > largest:
-                problem = f"beam_size={search.beam_size}, above {largest}"
-            elif search.no_repeat_ngram and not own.no_repeat_ngram:
-                problem = f"no_repeat_ngram={search.no_repeat_ngram}"
-            elif count is None:
-                count = min(most, search.beam_size)
-        if problem:
+            settings = search or own
+            fits = (
+                isinstance(settings, BeamSearch)
+                and settings.beam_size <= self.metadata["largest_beam_size"]
+                and not (settings.no_repeat_ngram and not own.no_repeat_ngram)
+            )
+            if count is None:
+                count = min(most, getattr(settings, "beam_size", most))
+        if not fits:
             raise InputError(
                 f"{self.path} must be used with a search that it was exported "
-                f"for. Received: {problem}. Use the run, or export it again."
+                f"for. Received: {search}, num_translations={count}. Use the "
+                "run, or export it again."
             )
-        return search, count
+        return settings, count
 
     def open_files(self) -> tuple[Path, Tokenizer]:
         """Returns the model for LiteRT and its vocabulary, both checked."""
@@ -134,22 +126,19 @@ class Export(ModelFolder):
         # nonsense.
         file = self.path / MODEL_FILE
         tokenizer = Tokenizer.load(self.path)
-        try:
-            with open(file, "rb") as content:
-                digest = sha256_of(content)
-        except OSError as error:
+        with open(file, "rb") as content:
+            digest = sha256_of(content)
+        names = ("model_sha256", "tokenizer_sha256")
+        expected = [self.metadata[name] for name in names]
+        if [digest, tokenizer.digest] != expected:
             raise InputError(
-                f"{self.path} must contain {MODEL_FILE}. Received: "
-                f"{error.strerror}. Export the model again."
-            ) from error
-        for name, received in (
-            ("model_sha256", digest),
-            ("tokenizer_sha256", tokenizer.digest),
-        ):
-            if received != self.metadata[name]:
-                raise InputError(
-                    f"{self.path} must contain the files that were exported. "
-                    f"Received: {name}={received:.12} instead of "
-                    f"{self.metadata[name]:.12}. Copy the folder again."
-                )
+                f"{self.path} must contain the files that were exported. "
+                f"Received: a different {MODEL_FILE} or tokenizer. Copy the "
+                "folder again."
+            )
         return file, tokenizer
+
+
+def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Returns what is recorded of the (first) run of a model, or {}."""
+    return next(iter(metadata.get("runs", ())), {})

@@ -73,7 +73,11 @@ class GraphEngine(KerasEngine):
         arguments = [step, caches, limits]
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(*arguments, settings, count, **tokens)
-        keys = self._keys(source)
+        # The keys of samples are hash values of ids, whatever their padding.
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != self.special_ids.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        keys = tf.strings.to_hash_bucket_fast(joined, 2**62)
         result = decoding.sample(*arguments, keys, settings, **tokens)
         return SearchResult(*(x[:, :count] for x in result))
 
@@ -89,27 +93,16 @@ class GraphEngine(KerasEngine):
         return searcher, searcher.start(caches, limits, None)
 
     def _graph(self, settings: Search, count: int) -> Callable:
-        """Returns the graph of a search, which is kept.
-
-        It is made again if the models have other variables than before, as
-        with LoRA, after quantization or with another layer.
-        """
+        """Returns the graph of a search, which is kept."""
+        # LoRA, quantization and a different layer make other variables.
         variables = [x for model in self.models for x in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
             self._traced_variables, self._graphs = variables, {}
-        graphs = self._graphs
-        if (settings, count) not in graphs:
+        if (settings, count) not in self._graphs:
             # AutoGraph, which nothing here needs, takes longer than tracing.
-            graphs[settings, count] = tf.function(
+            self._graphs[settings, count] = tf.function(
                 lambda *ids: self.search_tensors(*ids, settings, count),
                 [_IDS, _IDS, _LIMITS],
                 autograph=False,
             )
-        return graphs[settings, count]
-
-    def _keys(self, source: tf.Tensor) -> tf.Tensor:
-        """Returns hash values of sources `[B, S]`, whatever their padding."""
-        words = tf.strings.as_string(source) + " "
-        words = tf.where(source != self.special_ids.pad_id, words, "")
-        joined = tf.strings.reduce_join(words, axis=1)
-        return tf.strings.to_hash_bucket_fast(joined, 2**62)
+        return self._graphs[settings, count]

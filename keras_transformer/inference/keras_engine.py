@@ -4,6 +4,7 @@ Letters: B = batch, K = beam size, C = candidates of a hypothesis, S = source
 length, T = target length, V = vocabulary.
 """
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,7 +13,6 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding import StepDecoder, token_log_probs
 from keras_transformer.decoding.numpy_search import Predictions, beam_search
 from keras_transformer.decoding.search_arrays import (
@@ -22,59 +22,44 @@ from keras_transformer.decoding.search_arrays import (
 )
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.model import AttentionScores, Transformer
+from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
-# Fields that models and vocabularies must share to work together.
-_SHARED_FIELDS = "vocab_size, pad_id, bos_id, eos_id, source_vocab_size"
-
-
-def make_engine(
-    models: Sequence[Transformer], tokenizer: Tokenizer
-) -> "KerasEngine":
-    """Returns the engine for the backend of Keras."""
-    if keras.config.backend() != "tensorflow":
-        return KerasEngine(models, tokenizer)
-    from keras_transformer.inference.graph_engine import GraphEngine
-
-    return GraphEngine(models, tokenizer)
+# What models and tokenizers must share to work together.
+_SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
 
 
 class KerasEngine(Engine):
     """Searches with a model step by step, with NumPy.
 
-    Several models (an ensemble) with the same special ids are decoded side by
-    side, and their probabilities of the next token are averaged.
+    Several models (an ensemble) are decoded side by side, and their
+    probabilities of the next token are averaged.
 
     Args:
         models: The models.
         tokenizer: The tokenizer that they were trained with.
     """
 
-    has_attention = True
-
     def __init__(
         self, models: Sequence[Transformer], tokenizer: Tokenizer
     ) -> None:
         self.models = list(models)
-        configs = [model.config for model in models]
-        own = _shared_fields(tokenizer, tokenizer.source.vocab_size)
-        for config in configs:
-            source_size = config.source_vocab_size or config.vocab_size
-            fields = _shared_fields(config, source_size)
-            if fields != own:
+        own = [getattr(tokenizer, name) for name in _SHARED_IDS]
+        own.append(tokenizer.source.vocab_size)
+        for model in models:
+            config = model.config
+            ids = [getattr(config, name) for name in _SHARED_IDS]
+            ids.append(config.source_vocab_size or config.vocab_size)
+            if ids != own:
                 raise InputError(
                     "The tokenizer must be the one that each model was trained "
-                    f"with. Received: ({_SHARED_FIELDS}) = {own} of the "
-                    f"tokenizer, {fields} of a model"
+                    f"with. Received: {', '.join(_SHARED_IDS)} and the size of "
+                    f"sources {own} of the tokenizer, {ids} of a model"
                 )
-        config = configs[0]
-        self.max_length = min(config.max_length for config in configs)
+        self.max_length = min(model.config.max_length for model in models)
         self.dtype = models[0].dtype_policy.name
-        self.special_ids = SpecialIds.of(
-            config.bos_id, config.eos_id, config.pad_id, tokenizer.unk_id
-        )
+        self.special_ids = SpecialIds.of(tokenizer)
 
     def search(
         self,
@@ -85,50 +70,38 @@ class KerasEngine(Engine):
         count: int,
     ) -> SearchResult:
         if not isinstance(settings, BeamSearch):
-            raise InputError(
-                "Sampling needs Keras on TensorFlow. Received: the backend "
-                f"{keras.config.backend()}. Use a BeamSearch."
-            )
-        decoding = _Decoding(self, sources, max(limits), settings)
-        return beam_search(
-            decoding, limits, settings, count, self.special_ids, prefixes
+            self.search_tensors()
+        ids, longest, beams = self.special_ids, max(limits), settings.beam_size
+        num_candidates = 2 * beams + len(ids.banned_ids)
+        if settings.no_repeat_ngram:  # it may ban each token before
+            num_candidates += longest
+        source = padded(sources, ids.pad_id)
+        step = make_step(self.models, source, longest, beams)
+        decoding = _Decoding(*step, num_candidates)
+        return beam_search(decoding, limits, settings, count, ids, prefixes)
+
+    def search_tensors(self, *arguments: Any) -> SearchResult:
+        """Does what `search` does, in a graph of TensorFlow."""
+        raise InputError(
+            "Sampling and SavedModels need Keras on TensorFlow. Received: the "
+            f"backend {keras.config.backend()}"
         )
 
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids]
     ) -> np.ndarray:
-        arrays = (
-            padded(x, self.special_ids.pad_id) for x in (sources, targets)
-        )
+        pad_id = self.special_ids.pad_id
+        arrays = (padded(x, pad_id) for x in (sources, targets))
         log_probs = self.token_log_probs(*map(ops.convert_to_tensor, arrays))
         return ops.convert_to_numpy(ops.sum(log_probs, axis=-1))
 
     def token_log_probs(self, source: Any, labels: Any) -> Any:
-        """Returns log P of each token of given translations, float32 `[B, T]`.
-
-        Ids `[B, S]` and `[B, T]` have their end tokens. It is 0 for padding.
-        """
+        """Returns log P of each label, float32 `[B, T]`; 0 for padding."""
         bos = ops.full_like(labels[:, :1], self.special_ids.bos_id)
         target = ops.concatenate([bos, labels[:, :-1]], axis=1)
         inputs = {"source": source, "target": target}
-        logits = mean_log_probs([model(inputs) for model in self.models])
+        logits = _mean_log_probs([model(inputs) for model in self.models])
         return token_log_probs(labels, logits, self.special_ids.pad_id)
-
-    def attention(self, source: Ids, target: Ids) -> AttentionScores:
-        """Returns the attention of the first model, without the batch axis.
-
-        Args:
-            source: Ids of one source with its end token.
-            target: Ids that the decoder reads, the start token first.
-        """
-        arrays = (np.array([ids], np.int32) for ids in (source, target))
-        scores = self.models[0].attention_scores(*arrays)
-        return AttentionScores(
-            *(
-                [ops.convert_to_numpy(layer[0]) for layer in part]
-                for part in scores
-            )
-        )
 
 
 def make_step(
@@ -136,8 +109,7 @@ def make_step(
 ) -> tuple[Callable, tuple]:
     """Returns the step function of a search, and its cache.
 
-    The function is called with ids and parents `[B, K]`, the cache and the
-    position, and returns log P of the next tokens, `[B, K, V]`, and the cache.
+    The function returns log P of the next tokens, `[B, K, V]`, and the cache.
     """
     decoders = [StepDecoder(model, longest, count) for model in models]
     caches = tuple(
@@ -151,67 +123,45 @@ def make_step(
             for decoder, cache in zip(decoders, caches, strict=True)
         )
         logits, caches = zip(*results, strict=True)
-        return mean_log_probs(logits), caches
+        return _mean_log_probs(logits), caches
 
     return step, caches
 
 
+@dataclasses.dataclass
 class _Decoding:
     """Decodes token by token, as `numpy_search.beam_search` asks."""
 
-    def __init__(
-        self,
-        engine: KerasEngine,
-        sources: Sequence[Ids],
-        longest: int,
-        settings: BeamSearch,
-    ) -> None:
-        source = padded(sources, engine.special_ids.pad_id)
-        beams, banned = settings.beam_size, len(engine.special_ids.banned_ids)
-        self._step, self._caches = make_step(
-            engine.models, source, longest, beams
-        )
-        self._length = 0  # tokens decoded so far
-        if settings.no_repeat_ngram:  # it may ban each token before
-            banned += longest
-        self._count = 2 * beams + banned
+    next_log_probs: Callable  # a step function
+    caches: tuple
+    num_candidates: int  # C
+    length: int = 0  # tokens decoded so far
 
     def step(
-        self,
-        ids: np.ndarray,
-        parents: np.ndarray,
-        forced_ids: np.ndarray | None = None,
+        self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
-        log_probs, caches = self._step(
-            ids, parents.astype(np.int32), self._caches, self._length
+        log_probs, caches = self.next_log_probs(
+            ids, parents.astype(np.int32), self.caches, self.length
         )
         # PyTorch would keep what its gradients need.
-        self._caches = keras.tree.map_structure(ops.stop_gradient, caches)
-        self._length += 1
-        count = min(self._count, log_probs.shape[-1])
-        arrays = [*ops.top_k(log_probs, count), log_probs]
+        self.caches = keras.tree.map_structure(ops.stop_gradient, caches)
+        self.length += 1
+        count = min(self.num_candidates, log_probs.shape[-1])
+        best = ops.top_k(log_probs, count)
         # What the search changes must not be the backend's memory.
-        best, tokens, log_probs = map(
-            np.array, map(ops.convert_to_numpy, arrays)
+        best, tokens, log_probs = (
+            np.array(ops.convert_to_numpy(x)) for x in (*best, log_probs)
         )
-        if forced_ids is None:
-            forced_ids = np.zeros_like(ids)
         forced = np.take_along_axis(log_probs, forced_ids[..., None], axis=-1)
         return Predictions(best, tokens, forced)
 
     def keep(self, rows: np.ndarray) -> None:
-        self._caches = keras.tree.map_structure(
-            lambda x: ops.take(x, rows, axis=0), self._caches
+        self.caches = keras.tree.map_structure(
+            lambda x: ops.take(x, rows, axis=0), self.caches
         )
 
 
-def _shared_fields(
-    ids: TransformerConfig | Tokenizer, source_size: int
-) -> tuple[int, ...]:
-    return (ids.vocab_size, ids.pad_id, ids.bos_id, ids.eos_id, source_size)
-
-
-def mean_log_probs(logits: Sequence[Any]) -> Any:
+def _mean_log_probs(logits: Sequence[Any]) -> Any:
     """Returns the log of the mean of the models' probabilities, float32."""
     log_probs = [ops.log_softmax(ops.cast(z, "float32")) for z in logits]
     if len(log_probs) == 1:

@@ -1,41 +1,34 @@
 """Opens everything that translates: runs, exports, served models."""
 
+import dataclasses
 import os
 from collections.abc import Sequence
 
-from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
-from keras_transformer.inference.model_folder import ModelFolder
-from keras_transformer.inference.run_folder import (
-    Run,
-    check_same_tokenizer,
-)
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.startup import (
-    available_cores,
-    import_tensorflow_quietly,
-)
+from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
 
-def read_folder(path: str | os.PathLike) -> ModelFolder:
+def read_folder(path: str | os.PathLike) -> Run | Export:
     """Returns the description of a folder with a model."""
-    is_export = Export.find(path) is not None
-    return Export.read(path) if is_export else Run.read(path)
+    return Export.find(path) or Run.open(path)
 
 
 def read_run(path: str | os.PathLike) -> Run:
     """Returns the description of a run folder."""
-    if Export.find(path) is not None:
+    folder = read_folder(path)
+    if isinstance(folder, Export):
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
         )
-    return Run.read(path)
+    return folder
 
 
 def open_translator(
@@ -68,14 +61,12 @@ def open_translator(
             many as were exported.
         checkpoint: A step, `"best"` or `"last"`, the default.
         dtype: Of weights and computation. Default: float32.
-        target_language: As in `Run.open`.
-        tag: As in `Run.open`.
+        target_language: As in `Tokenizer.translating_to`. Default: the
+            run's.
+        tag: As in `Tokenizer.with_tag`.
         task: As in `Translator`.
         threads: Of an export for LiteRT, if there is one worker. Default: the
             number of cores.
-
-    Returns:
-        The translator.
 
     Raises:
         InputError: If a folder has no model, or does not have these options.
@@ -84,13 +75,12 @@ def open_translator(
         paths = [paths]
     is_served = str([*paths, ""][0]).startswith(("grpc://", "grpcs://"))
     folders = [] if is_served else [read_folder(path) for path in paths]
-    names = ("checkpoint", "dtype", "target_language", "tag", "task")
-    values = (checkpoint, dtype, target_language, tag, task)
-    for_runs = zip(names, values, strict=True)
-    options = [f"{x}={y}" for x, y in for_runs if y is not None]
+    for_runs = dict(checkpoint=checkpoint, dtype=dtype, tag=tag, task=task)
+    for_runs["target_language"] = target_language
+    if is_served:
+        for_runs["search"] = search
+    options = [f"{x}={y}" for x, y in for_runs.items() if y is not None]
     has_export = any(isinstance(folder, Export) for folder in folders)
-    if is_served and search is not None:
-        options.append(f"search={search}")
     if (has_export or is_served) and (options or len(paths) > 1):
         raise InputError(
             "An export is used alone, as it was exported: with its checkpoint, "
@@ -107,19 +97,29 @@ def open_translator(
     if dtype is not None:
         check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
-    runs = [Run.open(folder.path, target_language, tag) for folder in folders]
-    check_same_tokenizer(runs)
+    runs = folders
+    if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
+        raise InputError(
+            "Runs that translate together must have the same task and "
+            f"tokenizer. Received: {', '.join(map(str, paths)) or 'no run'}"
+        )
+    tokenizer = runs[0].tokenizer
+    if target_language is not None:
+        tokenizer = tokenizer.translating_to(target_language)
+        languages = runs[0].languages[0], target_language.strip("<>")
+        runs = [dataclasses.replace(run, languages=languages) for run in runs]
+    if tag is not None:
+        tokenizer = tokenizer.with_tag(tag)
     checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
-    first, dtype = runs[0], dtype or "float32"
     translator = Translator(
-        [run.load_model(path, dtype) for run, path in checkpoints],
-        first.tokenizer,
-        search or first.default_search,
+        [run.load_model(path, dtype or "float32") for run, path in checkpoints],
+        tokenizer,
+        search or runs[0].search,
         1 if num_translations is None else num_translations,
-        task or first.task,
+        task or runs[0].task,
     )
     translator.checkpoints = checkpoints
-    described = [{**run.statistics, **run.recipe} for run in runs]
+    described = [run.metadata(path) for run, path in checkpoints]
     translator.metadata = {"runs": described}
     return translator
 
@@ -139,13 +139,7 @@ def _open_export(
     from keras_transformer.litert import LiteEngine
 
     file, tokenizer = export.open_files()
-    ids = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id, tokenizer.unk_id
-    engine = LiteEngine(
-        file,
-        SpecialIds.of(*ids),
-        export.metadata,
-        available_cores() if threads is None else threads,
-    )
+    engine = LiteEngine(file, tokenizer, export.metadata, threads)
     translator = Translator(engine, tokenizer, search, count)
     translator.metadata = export.metadata
     return translator

@@ -1,14 +1,14 @@
 """A run: the folder that training writes and every command takes.
 
-config.json              task, architecture, recipe, and perhaps a search
-train.yaml               the flags of the training
+config.json              task, architecture, search, languages, statistics
+train.yaml               the request: the flags of the training, after defaults
 tokenizer.model          the vocabulary, which may have several files
 data/                    the prepared corpus, unless the user named one
 checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
 state.npz                what training resumes from
 log.csv                  one row per epoch
 lock, results.lock       held by the process that trains, that evaluates
-tensorboard/             the same figures, and samples, for TensorBoard
+tensorboard/             the same figures for TensorBoard
 results.json             what `evaluate` measured
 
 Every file is written atomically.
@@ -16,18 +16,14 @@ Every file is written atomically.
 
 import dataclasses
 import functools
-import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.model_folder import (
-    ModelFolder,
-    find_folder,
-)
+from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.weight_files import (
     load_weights,
     save_weights,
@@ -44,30 +40,49 @@ if TYPE_CHECKING:
 
     from keras_transformer.model import Transformer
 
-logger = logging.getLogger(__name__)
-
+_REQUEST = "train.yaml"
 _CHECKPOINT = "step-{step:08d}.weights.h5"
 _TYPES = {
-    **dict.fromkeys(("model", "recipe", "statistics"), dict),
+    **dict.fromkeys(("model", "statistics"), dict),
     **dict.fromkeys(("task", "tokenizer"), str),
+    "languages": list,
 }
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run(ModelFolder):
-    """A run folder, as its `config.json` describes it."""
+class Run:
+    """A run folder, as its `config.json` describes it.
 
+    Attributes:
+        path: The folder.
+        config: The architecture.
+        task: What the model is for.
+        search: Default settings of the search.
+        languages: Codes of source and target, None where they are unknown.
+        statistics: Numbers of the training data, and where they come from.
+        tokenizer_digest: SHA-256 of the tokenizer.
+    """
+
+    path: Path
     config: TransformerConfig
-    statistics: dict[str, Any]  # of the training data
+    task: Task
+    search: BeamSearch
+    languages: tuple[str | None, str | None]
+    statistics: dict[str, Any]
     tokenizer_digest: str
-    # In the place of the one in the folder.
-    own_tokenizer: Tokenizer | None = dataclasses.field(
-        default=None, repr=False, compare=False
-    )
+
+    @staticmethod
+    def exists(path: str | os.PathLike) -> bool:
+        """Returns whether a folder contains a run."""
+        return Path(path, "config.json").exists()
 
     @classmethod
-    def read(cls, path: str | os.PathLike) -> "Run":
-        """Reads the `config.json` of a run, and checks it."""
+    def open(cls, path: str | os.PathLike) -> "Run":
+        """Reads the description of a run.
+
+        Raises:
+            InputError: If it is not a run, or its `config.json` is damaged.
+        """
         path = find_folder(path)
         file = path / "config.json"
         try:
@@ -82,22 +97,68 @@ class Run(ModelFolder):
                 f"Received: {path}, which {problem}"
             ) from error
         check_types(file, values, _TYPES)
-        search = values.get("search")
-        if search is not None:
-            search = BeamSearch.from_dict(search, str(file))
+        task, search = find_task(values["task"]), values.get("search")
+        search = search and BeamSearch.from_dict(search, str(file))
+        source, target = values["languages"]
         return cls(
             path=path,
             config=TransformerConfig.from_dict(values["model"]),
-            recipe=values["recipe"],
+            task=task,
+            search=search or task.search,
+            languages=(source, target),
             statistics=values["statistics"],
-            task=find_task(values["task"]),
-            search=search,
             tokenizer_digest=values["tokenizer"],
         )
 
-    @property
-    def default_search(self) -> BeamSearch:
-        return self.search or self.task.search
+    @classmethod
+    def create(
+        cls,
+        path: str | os.PathLike,
+        config: TransformerConfig,
+        tokenizer: Tokenizer,
+        *,
+        task: Task | None = None,
+        search: BeamSearch | None = None,
+        languages: tuple[str | None, str | None] = (None, None),
+        statistics: Mapping[str, Any] | None = None,
+        request: Mapping[str, Any] | None = None,
+    ) -> "Run":
+        """Writes the description and the tokenizer of a new run.
+
+        Args:
+            path: The folder, which `files.atomic_folder` makes complete.
+            config: The architecture.
+            tokenizer: The tokenizer.
+            task: Default: translation.
+            search: Default: the task's.
+            languages: As in `Run`.
+            statistics: As in `Run`.
+            request: The arguments of its training, if there was one.
+        """
+        task = task or TranslationTask()
+        run = cls(
+            path=Path(path),
+            config=config,
+            task=task,
+            search=search or task.search,
+            languages=languages,
+            statistics=dict(statistics or {}),
+            tokenizer_digest=tokenizer.digest,
+        )
+        (run.path / "checkpoints").mkdir(parents=True)
+        tokenizer.save_files(run.path)
+        if request is not None:
+            run.save_request(request)
+        values = {
+            "task": task.name,
+            "model": config.to_dict(),
+            "search": search and dataclasses.asdict(search),
+            "languages": languages,
+            "statistics": run.statistics,
+            "tokenizer": tokenizer.digest,
+        }
+        files.write_json(run.path / "config.json", values)
+        return run
 
     def checkpoints(self) -> list[Path]:
         """Returns the numbered checkpoints, oldest first."""
@@ -121,21 +182,22 @@ class Run(ModelFolder):
         """
         results: dict[str, Any] = {}
         step = step_of(checkpoint)
-        for row in read_results(self.path / "results.json"):
+        for row in self.results():
             # A better checkpoint replaces the best under the same name.
             if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
                 data, split = row.get("data"), row["split"]
-                is_own = data in (None, self.recipe.get("data"))
+                is_own = data in (None, self.statistics.get("corpus"))
                 results[split if is_own else f"{split} of {data}"] = row
         return {
             "run": self.path.resolve().name,
             "checkpoint": checkpoint.name,
             "step": step,
             "task": self.task.name,
-            "source": self.recipe.get("source"),
-            "target": self.recipe.get("target"),
+            "source": self.languages[0],
+            "target": self.languages[1],
             "example": self.statistics.get("example"),
-            "recipe": self.recipe,
+            "statistics": self.statistics,
+            "request": self.request,
             "results": results,
         }
 
@@ -154,25 +216,15 @@ class Run(ModelFolder):
         by_name["last"] = checkpoints[-1]
         checkpoint = by_name.get("last" if name is None else str(name))
         if checkpoint is None:
-            reason = ""
-            if name == "best":
-                reason = ". It is written by training with a split valid"
             raise InputError(
                 f"{self.path} has the checkpoints {', '.join(by_name)}. "
-                f"Received: checkpoint={name}{reason}"
+                f"Received: checkpoint={name}"
             )
         return checkpoint
-
-    @property
-    def step(self) -> int:
-        """Updates of the newest checkpoint; 0 if there is none."""
-        return max(map(step_of, self.checkpoints()), default=0)
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
         """The tokenizer, which must be the one that the run began with."""
-        if self.own_tokenizer is not None:
-            return self.own_tokenizer
         tokenizer = Tokenizer.load(self.path)
         if tokenizer.digest != self.tokenizer_digest:
             raise InputError(
@@ -182,101 +234,29 @@ class Run(ModelFolder):
             )
         return tokenizer
 
-    @classmethod
-    def open(
-        cls,
-        path: str | os.PathLike,
-        target_language: str | None = None,
-        tag: str | None = None,
-    ) -> "Run":
-        """Reads the folder of a run.
+    @functools.cached_property
+    def request(self) -> dict[str, Any]:
+        """The arguments of its training; {} for an imported model."""
+        import yaml
 
-        Args:
-            path: The folder.
-            target_language: As in `Tokenizer.translating_to`. Default:
-                that of the run.
-            tag: As in `Tokenizer.with_tag`.
+        file = self.path / _REQUEST
+        flags = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
+        return {name.replace("-", "_"): value for name, value in flags.items()}
 
-        Raises:
-            InputError: If it is not a run, or its vocabulary does not have
-                the language or the tag.
-        """
-        run = cls.read(path)
-        recipe, tokenizer = run.recipe, run.tokenizer
-        if target_language is not None:
-            tokenizer = tokenizer.translating_to(target_language)
-            recipe = {**recipe, "target": target_language.strip("<>")}
-        if tag is not None:
-            tokenizer = tokenizer.with_tag(tag)
-        return dataclasses.replace(
-            run,
-            recipe=recipe,
-            own_tokenizer=tokenizer,
-            tokenizer_digest=tokenizer.digest,
-        )
+    def save_request(self, request: Mapping[str, Any]) -> None:
+        """Writes `train.yaml`, which `train --config` takes."""
+        import yaml
 
-    @classmethod
-    def create(
-        cls,
-        path: str | os.PathLike,
-        config: TransformerConfig,
-        recipe: dict[str, Any],
-        tokenizer: Tokenizer,
-        statistics: dict[str, Any] | None = None,
-        model: "keras.Model | None" = None,
-        step: int = 0,
-        task: Task | None = None,
-        search: BeamSearch | None = None,
-    ) -> "Run":
-        """Creates the folder of a new run.
+        given = {name: x for name, x in request.items() if x is not None}
+        flags = {name.replace("_", "-"): x for name, x in given.items()}
+        with files.atomic_write(self.path / _REQUEST) as partial:
+            text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)
+            partial.write_text(text, "utf-8")
 
-        If a model is given, its weights are written as the checkpoint of
-        `step`. The other arguments are those of `Run`; the task is translation
-        by default.
-
-        Raises:
-            InputError: If the folder exists and is not empty.
-        """
-        with files.atomic_folder(path) as folder:
-            run = cls(
-                path=folder,
-                config=config,
-                recipe=recipe,
-                own_tokenizer=tokenizer,
-                tokenizer_digest=tokenizer.digest,
-                statistics=statistics or {},
-                task=task or TranslationTask(),
-                search=search,
-            )
-            run.write()
-            if model is not None:
-                run.save_checkpoint(model, step, max_to_keep=1)
-        return dataclasses.replace(run, path=Path(path))
-
-    def write(self) -> None:
-        """Writes the description of a new run into its folder."""
-        (self.path / "checkpoints").mkdir()
-        self.tokenizer.save_files(self.path)
-        self._write_config()
-
-    def _write_config(self) -> None:
-        values = {
-            "task": self.task.name,
-            "model": self.config.to_dict(),
-            "recipe": self.recipe,
-            "statistics": self.statistics,
-            "tokenizer": self.tokenizer.digest,
-        }
-        if self.search is not None:
-            values["search"] = dataclasses.asdict(self.search)
-        files.write_json(self.path / "config.json", values)
-
-    def with_recipe(self, recipe: dict[str, Any]) -> "Run":
-        """Returns the run with a recipe, which is recorded in the folder."""
-        run = dataclasses.replace(self, recipe=recipe)
-        if run != self:
-            run._write_config()
-        return run
+    def results(self) -> list[dict[str, Any]]:
+        """Returns what `evaluate` recorded, the newest last."""
+        file = self.path / "results.json"
+        return read_json(file) if file.exists() else []
 
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None
@@ -317,40 +297,11 @@ class Run(ModelFolder):
         return path
 
     def save_best(self, model: "keras.Model", step: int, score: float) -> None:
-        """Writes the weights if their validation score is the best so far."""
+        """Writes the weights unless an earlier validation score is better."""
         import h5py
 
         if self.best_path.exists():
-            try:
-                with h5py.File(self.best_path) as file:
-                    if score <= file.attrs["score"]:
-                        return
-            except OSError as error:
-                # It must not end every training that is resumed here.
-                logger.warning(
-                    f"{self.best_path} is damaged ({error}). It is "
-                    f"replaced by the weights of step {step:,}."
-                )
+            with h5py.File(self.best_path) as file:
+                if score < file.attrs["score"]:
+                    return
         save_weights(model, self.best_path, step, score=score)
-
-
-def read_results(file: Path) -> list[dict[str, Any]]:
-    """Returns the results that `evaluate` recorded; [] without the file."""
-    try:
-        rows = read_json(file) if file.exists() else []
-        rows = rows if isinstance(rows, list) else [rows]
-        for row in rows:
-            check_types(file, row, dict(checkpoint=str, step=int, split=str))
-    except InputError as error:
-        raise InputError(f"{error} Rename it, and evaluate again.") from error
-    return rows
-
-
-def check_same_tokenizer(runs: Sequence[Run]) -> None:
-    """Raises InputError unless the models of runs can translate together."""
-    if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
-        raise InputError(
-            "Runs that translate together must have the same task and "
-            "tokenizer. Received: "
-            f"{', '.join(str(run.path) for run in runs) or 'no run'}"
-        )

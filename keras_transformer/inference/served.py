@@ -1,7 +1,4 @@
-"""`ServedTranslator`: translates with a model that takes texts.
-
-Letters: n = translations returned per text.
-"""
+"""`ServedTranslator`: translates with a model that takes texts."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -9,14 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
-from keras_transformer.text.tags import check_languages
 
 # Calls a signature with texts by name; outputs have strings as `bytes`.
 Predict = Callable[[str, Mapping[str, list[str]]], Mapping[str, np.ndarray]]
@@ -32,7 +27,6 @@ class ServedTranslator(BaseTranslator):
         name: What messages call the model.
         signatures: The names of its signatures.
         num_translations: n, at most that of the export.
-        search: The search of the export, if known.
         metadata: What the export recorded, if known.
     """
 
@@ -42,23 +36,56 @@ class ServedTranslator(BaseTranslator):
         name: str,
         signatures: Collection[str],
         num_translations: int,
-        search: Search | None = None,
         metadata: Mapping[str, Any] | None = None,
     ) -> None:
+        self._predict = predict
         self.name, self.signatures = name, signatures
         self.num_translations = num_translations
-        self.search = search
         self.metadata = metadata or {}
         self.max_length = self.metadata.get("max_length")
         self.dtype = self.metadata.get("dtype")
-        self._predict = predict
+        self.target_languages = self.metadata.get("languages", ())
 
-    @property
-    def target_languages(self) -> Sequence[str]:
-        return self.metadata.get("languages", ())
+    def _encode_sources(self, texts: Sequence[str]) -> list[str]:
+        return without_blank(texts)
 
-    def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        check_languages(self.target_languages, False, texts, first)
+    _encode_targets = _encode_sources
+
+    def _length(self, encoded: str) -> float:
+        longest = (self.max_length or math.inf) - 1
+        return min(len(encoded) / _CHARACTERS_PER_TOKEN, longest)
+
+    def _translate_batch(
+        self, texts: list[str], sources: list[str], prefixes: list[str]
+    ) -> list[Translation]:
+        signature, inputs = "serving_default", {"text": texts}
+        if any(prefixes):
+            signature, inputs["prefix"] = "translate_prefix", prefixes
+        outputs = self.predict(signature, **inputs)
+        names = "translations", "scores", "source_truncated", "at_length_limit"
+        rows = zip(*(outputs[name].tolist() for name in names), strict=True)
+        n = self.num_translations
+        return [
+            # A model may spell bytes that are not UTF-8.
+            Translation(
+                [x.decode("utf-8", "replace") for x in found[:n]],
+                scores[:n],
+                *flags,
+            )
+            for found, scores, *flags in rows
+        ]
+
+    def _score_batch(
+        self, sources: list[str], targets: list[str]
+    ) -> list[Score | None]:
+        outputs = self.predict("score", text=sources, translation=targets)
+        are_cut = outputs["source_truncated"] | outputs["translation_truncated"]
+        names = "scores", "log_probs", "perplexities", "lengths"
+        columns = [outputs[name].tolist() for name in names]
+        return [
+            None if is_cut else Score(*values)
+            for is_cut, *values in zip(are_cut, *columns, strict=True)
+        ]
 
     def predict(
         self, signature: str, /, **inputs: list[str]
@@ -75,68 +102,15 @@ class ServedTranslator(BaseTranslator):
             )
         return self._predict(signature, inputs)
 
-    def _encode_sources(self, texts: Sequence[str]) -> list[str]:
-        return without_blank(texts)
-
-    _encode_targets = _encode_prefixes = _encode_sources
-
-    def _length(self, encoded: str) -> float:
-        longest = (self.max_length or math.inf) - 1
-        return min(len(encoded) / _CHARACTERS_PER_TOKEN, longest)
-
-    def _translate_batch(
-        self,
-        workers: int,
-        texts: list[str],
-        sources: list[str],
-        prefixes: list[str],
-    ) -> list[Translation]:
-        if any(prefixes):
-            outputs = self.predict(
-                "translate_prefix", text=texts, prefix=prefixes
-            )
-        else:
-            outputs = self.predict("serving_default", text=texts)
-        names = "translations", "scores", "source_truncated", "at_length_limit"
-        rows = zip(*(outputs[name].tolist() for name in names), strict=True)
-        n = self.num_translations
-        return [
-            # A model may spell bytes that are not UTF-8.
-            Translation(
-                [x.decode("utf-8", "replace") for x in found[:n]],
-                scores[:n],
-                *flags,
-            )
-            for found, scores, *flags in rows
-        ]
-
-    def _score_batch(
-        self, workers: int, sources: list[str], targets: list[str]
-    ) -> list[Score | None]:
-        outputs = self.predict("score", text=sources, translation=targets)
-        names = "scores", "log_probs", "perplexities", "lengths"
-        rows = zip(*(outputs[name].tolist() for name in names), strict=True)
-        are_cut = outputs["source_truncated"] | outputs["translation_truncated"]
-        return [
-            None if is_cut else Score(*row)
-            for row, is_cut in zip(rows, are_cut, strict=True)
-        ]
-
 
 def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
-    """Returns the translator of a SavedModel, computed in this process.
-
-    Raises:
-        InputError: If it cannot be loaded.
-    """
+    """Returns the translator of a SavedModel, computed in this process."""
     with explain_missing_packages(InputError):
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
-    # What it raises for damaged files.
-    damage = OSError, ValueError, IndexError, tf.errors.OpError
     try:
         model = tf.saved_model.load(export.path)
-    except damage as error:
+    except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
         raise InputError(
             f"{export.path} must be a SavedModel. Received: "
             f"{error!s:.200}. Export the run again."
@@ -150,11 +124,12 @@ def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
         outputs = model.signatures[signature](**tensors)
         return {name: values.numpy() for name, values in outputs.items()}
 
-    return ServedTranslator(
+    translator = ServedTranslator(
         predict,
         str(export.path),
         list(model.signatures),
         num_translations,
-        export.search,
         export.metadata,
     )
+    translator.search = export.search
+    return translator

@@ -49,25 +49,14 @@ _OPTIONS = (  # of a channel
 def connect(
     address: str, num_translations: int | None = None
 ) -> ServedTranslator:
-    """Returns the translator of a served model.
+    """Returns the translator of a served model, `grpc://HOST:PORT/MODEL`.
 
-    A request that the server has no capacity for, or that does not reach it
-    (status UNAVAILABLE), is sent up to five times, which takes about seven
-    seconds.
+    `grpcs://` is for a server behind TLS; `/VERSION` may follow. A request that
+    does not reach the server, or that it has no capacity for (UNAVAILABLE), is
+    sent up to five times, which takes about seven seconds.
 
-    Args:
-        address: `grpc://HOST:PORT/MODEL`, or `grpcs://` for a server behind
-            TLS; `/VERSION` may follow. Default: the latest that is served.
-        num_translations: Translations per text. Default: as many as were
-            exported.
-
-    Returns:
-        The translator. Its `max_batch_size` is the texts in a request, and its
-        `workers` are the requests that are sent at the same time.
-
-    Raises:
-        InputError: If the server does not answer, now or later, or has no
-            such model.
+    `max_batch_size` texts are in a request, and `workers` requests are sent at
+    the same time.
     """
     match = re.fullmatch(_ADDRESS, address)
     if match is None:

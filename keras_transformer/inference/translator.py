@@ -2,9 +2,6 @@
 
 Texts become ids in Python, ids of similar length become a batch, an engine
 searches for translations, and their ids become texts.
-
-Letters: n = translations returned per text, S = source length, T = target
-length.
 """
 
 import math
@@ -16,7 +13,6 @@ import numpy as np
 from keras_transformer.decoding import search_arrays
 from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference import records
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.records import (
@@ -25,9 +21,11 @@ from keras_transformer.inference.records import (
     TranslationAttention,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.support.fields import check_values, integer_from
+from keras_transformer.tasks import Task
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
+from keras_transformer.text.text_arguments import read_text
 
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
@@ -75,51 +73,49 @@ class Translator(BaseTranslator):
                 f"Received: tokenizer={tokenizer!r:.100}"
             )
         if not isinstance(model, Engine):
-            from keras_transformer.inference.keras_engine import make_engine
+            import keras
 
+            if keras.config.backend() == "tensorflow":
+                from keras_transformer.inference.graph_engine import (
+                    GraphEngine as KerasEngine,
+                )
+            else:
+                from keras_transformer.inference.keras_engine import (
+                    KerasEngine,
+                )
             models = model if isinstance(model, list | tuple) else [model]
-            model = make_engine(models, tokenizer)
+            model = KerasEngine(models, tokenizer)
         self.engine = model
         self.tokenizer = tokenizer
-        self.task = task or TranslationTask()
+        self.task = task or self.task
         search = search or self.task.search
         self.search = search.with_num_translations(num_translations)
         self.num_translations = num_translations
         self.max_length = model.max_length
         self.dtype = model.dtype
+        self.target_languages = tokenizer.languages
         self.batch_tokens = model.batch_tokens
         self.recommended_workers = model.recommended_workers
-        self.has_attention = model.has_attention
+        self.models = model.models
         self.has_trace = model.has_trace and isinstance(search, BeamSearch)
-
-    @property
-    def models(self) -> "list[Transformer]":
-        """The Keras models; an export has none."""
-        self.check_layers()
-        return self.engine.models
 
     @property
     def model(self) -> "Transformer":
         """The first of the Keras models."""
+        self.check_layers()
         return self.models[0]
-
-    @property
-    def target_languages(self) -> Sequence[str]:
-        return self.tokenizer.languages
 
     def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
         self.tokenizer.check_languages(texts, first)
 
-    def _encode_sources(self, texts: Sequence[str]) -> list[Any]:
+    def _encode_sources(self, texts: Sequence[str]) -> list[Ids]:
         """Returns the ids of each text, without the end token."""
         return self.task.encode_sources(self.tokenizer, without_blank(texts))
 
-    def _encode_targets(self, texts: Sequence[str]) -> list[Any]:
-        """Returns the ids of each target, without the end token."""
+    def _encode_targets(self, texts: Sequence[str]) -> list[Ids]:
         return self.task.encode_targets(self.tokenizer, texts)
 
-    def _encode_prefixes(self, prefixes: list[str]) -> list[Any]:
-        """Returns the ids with which translations begin."""
+    def _encode_prefixes(self, prefixes: list[str]) -> list[Ids]:
         if not any(prefixes):
             return [[] for _ in prefixes]
         self._check_text_targets("A prefix")
@@ -127,11 +123,7 @@ class Translator(BaseTranslator):
         return self._encode_targets(prefixes)
 
     def _translate_batch(
-        self,
-        workers: int,
-        texts: list[str],
-        sources: list[Ids],
-        prefixes: list[Ids],
+        self, texts: list[str], sources: list[Ids], prefixes: list[Ids]
     ) -> list[Translation]:
         longest = self.max_length - 1  # the end token follows
         longest_prefix = max(longest - 1, 0)  # a token follows, too
@@ -141,8 +133,7 @@ class Translator(BaseTranslator):
         ]
         sources = [ids[:longest] for ids in sources]
         prefixes = [ids[:longest_prefix] for ids in prefixes]
-        limits = self.limits(sources, prefixes)
-        result = self._search(workers, sources, prefixes, limits)
+        limits, result = self._search(sources, prefixes)
         translations = []
         for text, source, is_cut, limit, ids, scores, lengths in zip(
             texts, sources, are_cut, limits, *result, strict=True
@@ -153,15 +144,39 @@ class Translator(BaseTranslator):
             best, are_repaired = zip(*outputs, strict=True)
             is_long = bool(lengths[0] >= limit)
             scores = scores.astype(float).tolist()
-            translation = list(best), scores, is_cut, is_long, are_repaired[0]
-            translations.append(Translation(*translation))
+            flags = is_cut, is_long, are_repaired[0]
+            translations.append(Translation(list(best), scores, *flags))
         return translations
 
+    def _search(
+        self, sources: list[Ids], prefixes: list[Ids]
+    ) -> tuple[np.ndarray, SearchResult]:
+        limits = self.limits(sources, prefixes)
+        sources = [[*ids, self.tokenizer.source_eos_id] for ids in sources]
+        settings = self.search, self.num_translations
+        return limits, self.engine.search(sources, prefixes, limits, *settings)
+
+    def limits(
+        self, sources: Sequence[Ids], prefixes: Sequence[Ids]
+    ) -> np.ndarray:
+        """Returns the most tokens of translations with end tokens, `[B]`."""
+        tokenizer, search = self.tokenizer, self.search
+        end = int(tokenizer.source_eos_id != tokenizer.pad_id)
+        limits = search_arrays.longest_outputs(
+            np,
+            np.array([len(ids) + end for ids in sources], np.float32),
+            np.array([len(ids) for ids in prefixes], np.float32),
+            np.float32(search.length_factor),
+            min(search.extra_length, self.max_length),
+            self.max_length,
+        )
+        return limits.astype(np.int32)
+
     def _score_batch(
-        self, workers: int, sources: list[Ids], targets: list[Ids]
+        self, sources: list[Ids], targets: list[Ids]
     ) -> list[Score | None]:
         tokenizer, longest = self.tokenizer, self.max_length - 1
-        log_probs = self.engine.for_workers(workers).log_probs(
+        log_probs = self.engine.log_probs(
             [[*ids[:longest], tokenizer.source_eos_id] for ids in sources],
             [[*ids[:longest], tokenizer.eos_id] for ids in targets],
         )
@@ -178,19 +193,6 @@ class Translator(BaseTranslator):
             perplexity = math.exp(-log_prob / count)
             scores.append(Score(score, log_prob, perplexity, count))
         return scores
-
-    def _search(
-        self,
-        workers: int,
-        sources: list[Ids],
-        prefixes: list[Ids],
-        limits: np.ndarray,
-    ) -> SearchResult:
-        end = self.tokenizer.source_eos_id
-        sources = [[*ids, end] for ids in sources]
-        engine = self.engine.for_workers(workers)
-        count = self.num_translations
-        return engine.search(sources, prefixes, limits, self.search, count)
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
@@ -210,16 +212,19 @@ class Translator(BaseTranslator):
                 the translator is not of a run.
         """
         self.check_layers()
+        from keras.ops import convert_to_numpy
+
         text, source = self.read_one(text)
-        limits = self.limits([source], [[]])
-        result = self._search(1, [source], [[]], limits)
+        _, result = self._search([source], [[]])
         lengths = result.lengths[0]
-        check_hypothesis(hypothesis, np.count_nonzero(lengths))
+        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
+        check_values(is_found, hypothesis=hypothesis)
         ids = result.ids[0, hypothesis, : lengths[hypothesis]]
         tokenizer = self.tokenizer
         source = [*source, tokenizer.source_eos_id]
         target = [tokenizer.bos_id, *ids[:-1].tolist()]
-        scores = self.engine.attention(source, target)
+        inputs = (np.array([x], np.int32) for x in (source, target))
+        scores = self.model.attention_scores(*inputs)
         output, _ = self.task.decode(tokenizer, ids, text)
         return TranslationAttention(
             text,
@@ -228,16 +233,12 @@ class Translator(BaseTranslator):
             tokenizer.target.pieces(target),
             tokenizer.source.words(source),
             tokenizer.target.words(target),
-            *scores,
+            *([convert_to_numpy(x[0]) for x in part] for part in scores),
         )
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
-        """Returns one text and its ids, without the end token.
-
-        Raises InputError if there is not exactly one text, or it has no tokens
-        or more than the model reads.
-        """
-        text = records.read_one_text(text)
+        """Returns one text that the model reads whole, and its ids."""
+        text = read_text(text, "text")
         self.check_languages([text])
         (ids,) = self._encode_sources([text])
         limit = self.max_length - 1  # the end token follows
@@ -247,31 +248,3 @@ class Translator(BaseTranslator):
                 f"of {len(ids)} tokens"
             )
         return text, ids
-
-    def limits(
-        self, sources: Sequence[Ids], prefixes: Sequence[Ids]
-    ) -> np.ndarray:
-        """Returns the most tokens of each translation, int32 `[B]`.
-
-        Sources are without their end tokens, which the result includes.
-        """
-        tokenizer, search = self.tokenizer, self.search
-        end = int(tokenizer.source_eos_id != tokenizer.pad_id)
-        limits = search_arrays.longest_outputs(
-            np,
-            np.array([len(ids) + end for ids in sources], np.float32),
-            np.array([len(ids) for ids in prefixes], np.float32),
-            np.float32(search.length_factor),
-            min(search.extra_length, self.max_length),
-            self.max_length,
-        )
-        return limits.astype(np.int32)
-
-
-def check_hypothesis(hypothesis: int, count: int) -> None:
-    """Raises InputError unless the search has found this hypothesis."""
-    if not 0 <= hypothesis < count:
-        raise InputError(
-            f"There are {count} translations; the best one has the number 0. "
-            f"Received: hypothesis={hypothesis}"
-        )

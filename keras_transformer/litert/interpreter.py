@@ -119,10 +119,7 @@ class LiteDecoding:
             self._view(name)[:] = 0  # memory that was never written may be NaN
 
     def step(
-        self,
-        ids: np.ndarray,
-        parents: np.ndarray,
-        forced_ids: np.ndarray | None = None,
+        self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
         """Decodes one more token, as `numpy_search.beam_search` asks."""
         at, beam_size = self._length, self._beam_size
@@ -137,8 +134,7 @@ class LiteDecoding:
         self._put("mask", self._mask[:, None])
         self._put("ids", ids.reshape(-1))
         self._put("position", np.array([at], np.int32))
-        if forced_ids is not None:
-            self._put("forced_ids", forced_ids.reshape(-1, 1))
+        self._put("forced_ids", forced_ids.reshape(-1, 1))
         self._interpreter.invoke()
         now = slice(at * beam_size, (at + 1) * beam_size)
         for name, output in self._past.items():
@@ -185,12 +181,12 @@ class LiteDecoding:
         values = {
             **self._memory.values,
             "memory_mask": self._memory.mask,
-            "forced_ids": np.zeros((batch * beam_size, 1), np.int32),
             **_indices(self._inputs, batch, beam_size),
         }
         shapes = {name: value.shape for name, value in values.items()}
         shapes["mask"] = self._mask[:, None].shape
         shapes["ids"] = (batch * beam_size,)
+        shapes["forced_ids"] = (batch * beam_size, 1)
         for name in self._past:
             _, heads, _, width = self._inputs[name]["shape"]
             shapes[name] = (batch, heads, room * beam_size, width)

@@ -3,7 +3,6 @@
 It needs NumPy and ai-edge-litert.
 """
 
-import copy
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -18,10 +17,13 @@ from keras_transformer.decoding.search_arrays import (
     padded,
 )
 from keras_transformer.decoding.settings import Search
+from keras_transformer.inference.batches import num_workers
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support.startup import available_cores
+from keras_transformer.text import Tokenizer
 
 
 class LiteEngine(Engine):
@@ -34,9 +36,10 @@ class LiteEngine(Engine):
 
     Args:
         file: The model.
-        special_ids: Its special ids.
+        tokenizer: The tokenizer that it was trained with.
         metadata: What the export recorded.
-        threads: Threads of an operation if there is one worker.
+        threads: Threads of an operation if there is one worker. Default: the
+            number of cores.
     """
 
     batch_tokens = 512
@@ -44,28 +47,23 @@ class LiteEngine(Engine):
     def __init__(
         self,
         file: Path,
-        special_ids: SpecialIds,
+        tokenizer: Tokenizer,
         metadata: Mapping[str, Any],
-        threads: int,
+        threads: int | None = None,
     ) -> None:
+        threads = available_cores() if threads is None else threads
         check_values(POSITIVE_INTEGER, threads=threads)
-        self.special_ids = special_ids
+        self.special_ids = SpecialIds.of(tokenizer)
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
         self._threads = self.recommended_workers = threads
-        self._workers = 1
         self._pool = ModelPool(
-            file, special_ids.pad_id, metadata["attention_window"]
+            file, tokenizer.pad_id, metadata["attention_window"]
         )
 
-    def for_workers(self, workers: int) -> "LiteEngine":
-        engine = copy.copy(self)  # with the same models
-        engine._workers = workers
-        return engine
-
     def _acquire(self) -> AbstractContextManager[LiteModel]:
-        threads = self._threads if self._workers == 1 else 1
-        return self._pool.acquire(threads, self._workers)
+        workers = num_workers.get()
+        return self._pool.acquire(self._threads if workers == 1 else 1, workers)
 
     def search(
         self,

@@ -53,11 +53,7 @@ def save_figure(
 
 
 def new_figure(width: float, height: float, title: str) -> "Figure":
-    """Returns a figure of a size in inches, laid out by matplotlib.
-
-    Raises:
-        InputError: If matplotlib is not installed.
-    """
+    """Returns a figure of a size in inches, laid out by matplotlib."""
     with explain_missing_packages(InputError):
         from matplotlib.figure import Figure
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")

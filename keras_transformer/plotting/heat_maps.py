@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.plotting.figure_style import FONT_POINTS, new_figure
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
@@ -45,17 +46,11 @@ def translation_figure(
         "decoder": ("Decoder self-attention", target, target),
         "cross": ("Encoder-decoder attention", target, source),
     }
-    if kind not in kinds:
-        raise InputError(
-            f"kind must be one of {', '.join(kinds)}. Received: kind={kind!r}"
-        )
+    fields.check_values(fields.one_of(*kinds), kind=kind)
     name, rows, columns = kinds[kind]
     layers = getattr(attention, kind)
     layer = len(layers) if layer is None else layer
-    if not 1 <= layer <= len(layers):
-        raise InputError(
-            f"The model has layers 1 to {len(layers)}. Received: layer={layer}"
-        )
+    fields.check_values(fields.integer_from(1, len(layers)), layer=layer)
     row_name = "output position, predicting the next token"
     if kind == "encoder":
         row_name = "source position"

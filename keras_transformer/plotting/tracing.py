@@ -9,9 +9,9 @@ import tensorflow as tf
 
 from keras_transformer.decoding import BeamSearcher, BeamState, Candidates
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.translator import Translator, check_hypothesis
+from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.support import fields
 from keras_transformer.support.files import atomic_write, check_output
 
 
@@ -100,7 +100,8 @@ class Trace:
         Raises:
             InputError: If the search found no such translation.
         """
-        check_hypothesis(hypothesis, len(self.beam.finished))
+        is_found = fields.integer_from(0, len(self.beam.finished) - 1)
+        fields.check_values(is_found, hypothesis=hypothesis)
         data = dataclasses.asdict(self)
         data |= {"hypothesis": hypothesis, "formula": self.beam.search.formula}
         title = f"Search: {self.source}"
@@ -145,7 +146,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     kt.trace(translator, "I am a student.").save("trace.html")
     ```
     """
-    check_values(POSITIVE_INTEGER, num_tokens=num_tokens)
+    fields.check_values(fields.POSITIVE_INTEGER, num_tokens=num_tokens)
     translator.check_trace()
     text, ids = translator.read_one(text)
     limit = int(translator.limits([ids], [[]])[0])

@@ -22,7 +22,7 @@ def training_figure(
     Args:
         rows: The rows of `log.csv`, as numbers by column.
         title: Title, such as the name of the run.
-        score: Name of the score, the task's `watched_label`.
+        score: Name of the score, such as `"BLEU"`.
 
     Raises:
         InputError: If there are no rows.

@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
-from keras_transformer.inference.model_folder import first_run
+from keras_transformer.inference.exports import first_run
 from keras_transformer.plotting.html_pages import attention_page, render_page
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tags import TAG

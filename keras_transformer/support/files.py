@@ -49,14 +49,10 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     if into_existing:
         partial = path / partial.name
     with locked(partial, name=".lock", output=path):
+        folder = partial / path.name
         try:
-            for file in partial.iterdir():
-                if file.is_dir():
-                    shutil.rmtree(file)
-                elif file.name != ".lock":
-                    file.unlink()
+            shutil.rmtree(folder, ignore_errors=True)  # of a killed process
             check_free(path)
-            folder = partial / path.name
             folder.mkdir()
             yield folder
             for file in folder.rglob("*"):
@@ -64,9 +60,8 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
                     sync(file)
             if into_existing:
                 # Runs and corpora are complete as soon as their JSON is there.
-                files = [*folder.iterdir()]
-                files.sort(key=lambda file: file.suffix == ".json")
-                for file in files:
+                files = folder.iterdir()
+                for file in sorted(files, key=lambda x: x.suffix == ".json"):
                     os.replace(file, path / file.name)
             else:
                 os.replace(folder, path)
@@ -152,12 +147,10 @@ def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:
         raise InputError(
             f"{file} must have a JSON object. Received: {values!r:.100}"
         )
-    for name, classes in types.items():
-        if name not in values or not isinstance(values[name], classes):
-            classes = classes if isinstance(classes, tuple) else (classes,)
-            expected = " or ".join(cls.__name__ for cls in classes)
+    for name, cls in types.items():
+        if not isinstance(values.get(name), cls):
             raise InputError(
-                f"{file} must have {name!r} of type {expected}. Received: "
+                f"{file} must have {name!r} of type {cls.__name__}. Received: "
                 f"{name}={values.get(name)!r:.100}"
             )
 

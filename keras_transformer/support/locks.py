@@ -23,19 +23,12 @@ def locked(
     with explain_missing_packages():
         from filelock import FileLock, Timeout
 
-    lock = FileLock(Path(path) / name, timeout=-1 if wait else 0)
+    os.makedirs(path, exist_ok=True)
     try:
-        while not lock.is_locked:
-            os.makedirs(path, exist_ok=True)
-            # Whoever holds the lock may remove the folder.
-            with contextlib.suppress(FileNotFoundError):
-                lock.acquire()
+        with FileLock(Path(path) / name, timeout=-1 if wait else 0):
+            yield
     except Timeout as error:
         raise InputError(
             f"Another process is writing to {output or path}. Wait until it "
             "has finished, or choose a different output."
         ) from error
-    try:
-        yield
-    finally:
-        lock.release()

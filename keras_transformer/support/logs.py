@@ -11,7 +11,6 @@ class ConsoleHandler(logging.Handler):
     """
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Prints one message."""
         message = self.format(record)
         if record.levelno >= logging.WARNING:
             print(f"Warning: {message}", file=sys.stderr, flush=True)

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def progress_bar(
-    iterable: Iterable | None = None, *, is_shown: bool = True, **options: Any
+    iterable: Iterable | None = None, is_shown: bool = True, **options: Any
 ) -> "tqdm":
     """Returns a bar of tqdm, hidden if stderr is not a terminal.
 

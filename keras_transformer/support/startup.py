@@ -15,6 +15,8 @@ _OF_TENSORFLOW = (
 _EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
     "ai_edge_litert": "litert",
     "apache_beam": "beam",
+    "backports": "zstd",
+    "backports.zstd": "zstd",
     "ctranslate2": "ctranslate2",
     "fastapi": "web",
     "google": "text",
@@ -72,10 +74,6 @@ def import_tensorflow_quietly() -> None:
 
     oneDNN is used on every processor: TensorFlow's default leaves it out on
     those without AVX-512, where its own products are slower.
-
-    Raises:
-        InputError: If TensorFlow is not installed, or Keras runs on another
-            backend.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
     os.environ.setdefault("KERAS_BACKEND", "tensorflow")

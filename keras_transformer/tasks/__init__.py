@@ -3,7 +3,7 @@
 The same training program, search and export serve every task.
 """
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.tasks.parsing.parsing_task import ParsingTask
 from keras_transformer.tasks.task import Task
 from keras_transformer.tasks.translation import TranslationTask
@@ -14,13 +14,6 @@ TASKS: dict[str, Task] = {x.name: x for x in (TranslationTask(), ParsingTask())}
 
 
 def find_task(name: str) -> Task:
-    """Returns the task of a name, as a run records it.
-
-    Raises:
-        InputError: If there is no such task.
-    """
-    if name not in TASKS:
-        raise InputError(
-            f"A task must be one of {', '.join(TASKS)}. Received: {name!r}"
-        )
+    """Returns the task of a name, as a run records it."""
+    check_values(one_of(*TASKS), task=name)
     return TASKS[name]

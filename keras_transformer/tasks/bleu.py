@@ -11,7 +11,7 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from keras_transformer.support.errors import InputError
 
-logger = logging.getLogger(__name__)
+_warn = functools.cache(logging.getLogger(__name__).warning)  # once
 
 # SacreBLEU's tokenizers of languages whose words spaces do not separate. Of
 # those with "char" it knows no words.
@@ -46,7 +46,10 @@ def corpus_scores(
     language = resolve_language(target)
     tokenizer = _TOKENIZERS.get(language)
     if tokenizer == "char":
-        _warn_of_characters(language)
+        _warn(
+            f"sacreBLEU does not know the words of {language}: BLEU is of "
+            "characters."
+        )
     make = {
         "bleu": lambda: BLEU(tokenize=tokenizer),
         "chrf": CHRF,
@@ -87,14 +90,6 @@ def resolve_language(code: str) -> str:
     except langcodes.LanguageTagError:
         return code
     return langcodes.Language.get(tag).language or code
-
-
-@functools.cache  # once
-def _warn_of_characters(language: str) -> None:
-    logger.warning(
-        f"sacreBLEU does not know the words of {language}: BLEU is of "
-        "characters."
-    )
 
 
 def tokenized_bleu(

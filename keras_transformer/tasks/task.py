@@ -25,14 +25,15 @@ class Task(abc.ABC):
     search: ClassVar[BeamSearch]  # default settings of the search
     metrics: ClassVar[Mapping[str, str]]  # metrics, and their names in tables
     default_metrics: ClassVar[tuple[str, ...]]  # scored unless told otherwise
-    watched_metric: ClassVar[str]  # chooses the best checkpoint: more is better
-    repairs: ClassVar[bool] = False  # whether outputs may need to be repaired
+    watched_metric: ClassVar[str]  # of validation: more is better
     targets_are_text: ClassVar[bool] = True  # whether any text is a target
 
-    @property
-    def watched_label(self) -> str:
-        """The name of the watched metric in tables."""
-        return self.metrics[self.watched_metric]
+    def choose_metric(
+        self, references: Sequence[str], language: str | None
+    ) -> str:
+        """Returns the metric that chooses the best checkpoint."""
+        del references, language
+        return self.watched_metric
 
     @abc.abstractmethod
     def train_tokenizer(
@@ -41,9 +42,6 @@ class Task(abc.ABC):
         """Returns a tokenizer for sources and targets, which are read once.
 
         Sources may begin with the tags.
-
-        Raises:
-            InputError: As `Tokenizer.train`.
         """
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
@@ -86,17 +84,14 @@ class Task(abc.ABC):
         count = sum(score > -math.inf for score in translation.scores)
         values["texts"] = translation.texts[:count]
         values["scores"] = translation.scores[:count]
-        if not self.repairs:
+        if self.targets_are_text:
             del values["repaired"]
         return {self.output: values.pop("texts"), **values}
 
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
-        """Raises InputError as `scores` would for any texts.
-
-        A metric may be unknown, or need a package that is not installed.
-        """
+        """Raises InputError as `scores` would for any texts."""
         unknown = sorted(set(metrics) - set(self.metrics))
         if unknown or not metrics:
             raise InputError(

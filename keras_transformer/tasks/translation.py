@@ -1,6 +1,7 @@
 """Translation, the paper's main task (sections 5 and 6.1)."""
 
 import itertools
+import logging
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -8,6 +9,8 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.tasks.task import Pairs, Task
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import normalize_source
+
+logger = logging.getLogger(__name__)
 
 
 class TranslationTask(Task):
@@ -43,6 +46,22 @@ class TranslationTask(Task):
         super().check_metrics(language, metrics)
         # sacreBLEU needs a package of its own for some languages.
         self.scores([""], [""], language, metrics)
+
+    def choose_metric(
+        self, references: Sequence[str], language: str | None
+    ) -> str:
+        """Returns chrF if no reference has the four tokens that BLEU needs.
+
+        Even a perfect translation then has a BLEU of 0.
+        """
+        perfect = self.scores(references, references, language, ["bleu"])
+        if perfect["bleu"] > 0:
+            return "bleu"
+        logger.info(
+            "valid: all references are too short for BLEU; the best checkpoint "
+            "is chosen by chrF"
+        )
+        return "chrf"
 
     def scores(
         self,

@@ -15,8 +15,12 @@ class Pieces:
     eos_id: int
     _processor: Any  # of the SentencePiece library
 
-    def pieces(self, ids: Sequence[int]) -> list[str]:
-        """Returns the vocabulary entry of each id; "▁" stands for a space."""
+    def pieces(self, ids: Sequence[int] | None = None) -> list[str]:
+        """Returns the vocabulary entry of each id; "▁" stands for a space.
+
+        Without ids, it returns all entries.
+        """
+        ids = range(self.vocab_size) if ids is None else ids
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
     def id_of_piece(self, piece: str) -> int:
@@ -30,8 +34,7 @@ class Pieces:
     @property
     def symbols(self) -> list[str]:
         """The `symbols` that it was trained with."""
-        ids = range(self.vocab_size)
-        return self.pieces(list(itertools.compress(ids, self.are_symbols)))
+        return list(itertools.compress(self.pieces(), self.are_symbols))
 
     @functools.cached_property
     def are_symbols(self) -> list[bool]:

@@ -1,7 +1,7 @@
 """What callers may pass as text, and how it becomes Python strings."""
 
 import reprlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -26,11 +26,6 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
             Unicode. The message names the text.
     """
     texts = _unwrap(texts)
-    if isinstance(texts, Mapping | set | frozenset):
-        raise InputError(
-            "Texts must be in an order. Received: "
-            f"{name}={reprlib.repr(texts)}. Pass a list of them."
-        )
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         return [read_text(texts, name)], True
     return [read_text(t, f"{name}[{i}]") for i, t in enumerate(texts)], False

@@ -171,11 +171,10 @@ class Tokenizer(Pieces):
         Raises:
             InputError: If the text is empty or not valid Unicode,
                 `vocab_size` is too small for its characters or larger than
-                it can fill (the message has the limit), `max_sentences` is
-                100 or less, or a tag has another form.
+                it can fill (the message has the limit), or a tag has another
+                form.
         """
-        sizes = vocab_size, max_sentences
-        return cls(train_model(texts, *sizes, symbols, tags))
+        return cls(train_model(texts, vocab_size, max_sentences, symbols, tags))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -243,10 +242,7 @@ class Tokenizer(Pieces):
     @functools.cached_property
     def is_shared(self) -> bool:
         """Whether the ids of sources and targets are the same pieces."""
-        source, target = (
-            side.pieces(range(side.vocab_size)) for side in (self.source, self)
-        )
-        return source == target
+        return self.source.pieces() == self.pieces()
 
     # === Tags ===
 

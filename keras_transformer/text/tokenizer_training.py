@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
 from keras_transformer.text.tags import check_tags
@@ -31,16 +32,8 @@ def train_model(
             "texts must be an iterable of lines. Received: a single text. "
             "Pass a list that contains it."
         )
-    if not isinstance(vocab_size, int) or vocab_size < 1:
-        raise InputError(
-            "vocab_size must be a positive integer. "
-            f"Received: vocab_size={vocab_size!r}"
-        )
-    if max_sentences <= 100:
-        raise InputError(
-            "max_sentences must be greater than 100. "
-            f"Received: max_sentences={max_sentences}"
-        )
+    sizes = dict(vocab_size=vocab_size, max_sentences=max_sentences)
+    check_values(POSITIVE_INTEGER, **sizes)
     check_tags(tags)
     with explain_missing_packages():
         import sentencepiece

@@ -145,7 +145,6 @@ MISTAKES = {
     "translate": "--runs",
     "translate missing": "missing",
     "translate x I_am_a_student.": "Texts come from --input or standard input",
-    "translate x --output y.gz": ".gz",
     "translate x --output x": "x already exists",
     "translate x --input missing": "missing",
     "translate x --input .": "Is a directory",
@@ -156,9 +155,9 @@ MISTAKES = {
     "translate x --sample --beam-size 2": "beam_size=2",
     "translate x --one-line": "--one-line is for a run that parses",
     "translate x --dtype int9": "int9",
-    "score x --input latin1": "line 1",
+    "score x --input latin1": "line 2",
     "score x --beam-size 3": "--beam-size",
-    "evaluate x --data embedded --source fr": "source='fr'",
+    "evaluate x --data embedded --source fr": "train.fr",
     "plot attention x a --output a.html --layer 1": "Leave out --kind and",
     "plot trace lite a --output a.html": EXPORTED,
     "train embedded --output y --steps 1.5": "--steps",
@@ -187,6 +186,7 @@ def answers(tmp_path_factory):
                     ("max_length", "pad_id", "bos_id", "eos_id"), 9
                 ),
                 "attention_window": None,
+                "runs": [],
                 "banned_ids": [],
                 "search": {},
             }

@@ -78,7 +78,7 @@ def test_evaluate(run_cli, trained, exported):
     lines = out.splitlines()
     assert lines[0] == f"decoding test of {trained.data}"
     assert lines[1].startswith("test: 3 sentences, beam 2, alpha 0.6, ")
-    assert lines[-1] == "not recorded: the results of an export"
+    assert lines[-1] == "not recorded: the results of an ensemble or an export"
     assert sorted(exported.iterdir()) == before
     # The same but for the search, which is that of the export.
     run = kt.open_translator(trained.run, search=BeamSearch(beam_size=2))

@@ -1,5 +1,6 @@
 """The commands that make a run, and describe it."""
 
+import dataclasses
 import types
 
 import keras
@@ -12,8 +13,7 @@ from keras_transformer import cli
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.data.mixture import Entry
-from keras_transformer.train.training_settings import choose_settings
+from keras_transformer.train.job import Job, Request
 
 # === train ===
 
@@ -133,41 +133,48 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
     command = ("train", "--config", file, "--output", output)
     assert run_cli(*command).code == 0
     assert run_cli(*command, "--steps", 9, "--d-model", 8).code == 0
+    names = [field.name for field in dataclasses.fields(Request)]
     repeated, varied = (
-        choose_settings(
-            *(call["corpus"], output, call["preset"], call["recipe"]),
-            *(call["architecture"], call["init_from"], call["tokenizer"]),
-        )
-        for call in calls
+        Job.choose(Request(*(call[name] for name in names))) for call in calls
     )
-    run = Run.read(trained.run)
-    assert repeated.recorded(run.config) == run.recipe
-    assert repeated.config_for(run.config) == run.config
+    run = Run.open(trained.run)
+    assert repeated.request == run.request
+    assert repeated.config_for(run.tokenizer) == run.config
     assert (varied.recipe.steps, varied.config.d_model) == (9, 8)
+
+
+def test_a_run_is_resumed_from_its_folder(run_cli, calls, folder):
+    code, out, _ = run_cli("train", "--output", folder)
+    assert code == 0 and f"translate {folder}\n" in out
+    (call,) = calls
+    assert call.pop("output") == folder
+    assert call.pop("strategy") == "auto"
+    assert not any(call.values())
 
 
 def test_the_flags_of_several_corpora(run_cli, calls, tmp_path):
     write_corpus(tmp_path, a_en="a\n", a_de="b\n", c_tsv="c\td\n")
     entries = [
-        Entry(data=[str(tmp_path / "a.en"), str(tmp_path / "a.de")]),
-        Entry(data=str(tmp_path / "c.tsv"), tag="<bt>", weight=0.5),
+        dict(data=[str(tmp_path / "a.en"), str(tmp_path / "a.de")]),
+        dict(
+            data=str(tmp_path / "c.tsv"),
+            tag="<bt>",
+            weight=0.5,
+            columns=[2, 1],
+        ),
     ]
     for corpus in (
         kt.train.open_corpora(entries, "en", "de"),
-        kt.train.open_corpus(entries[0].data, "en", "de"),
+        kt.train.open_corpus(entries[0]["data"], "en", "de"),
+        kt.train.open_corpus(entries[1]["data"], columns=(2, 1)),
     ):
-        settings = choose_settings(
-            *(corpus, tmp_path / "run", None, {"clip_norm": 0.5}),
-            tokenizer=None,
-        )
         file = tmp_path / "train.yaml"
-        file.write_text(yaml.safe_dump(settings.flags(corpus)))
+        file.write_text(yaml.safe_dump(corpus.request()))
         run_cli("train", "--config", file, "--output", tmp_path / "run")
-        call = calls.pop()
-        again = choose_settings(
-            call["corpus"], tmp_path / "run", call["preset"], call["recipe"]
-        )
-        assert again == settings
+        opened = calls.pop()["corpus"]
+        assert opened.request() == corpus.request()
+        pairs = [list(x.pairs("train")) for x in (corpus, opened)]
+        assert pairs[0] == pairs[1]
 
 
 # === average ===

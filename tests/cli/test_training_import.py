@@ -49,13 +49,11 @@ def test_import_prints_what_it_found(run_cli, marian, tmp_path):
         "import", marian, "--output", path, "--target-language", "fra"
     )
     assert (code, err) == (0, "")
-    found = dict(line.split(": ", 1) for line in out.splitlines()[:7])
+    found = dict(line.split(": ", 1) for line in out.splitlines()[:5])
     found = {name: value.strip() for name, value in found.items()}
     config = kt.Run.open(path).config
     size = f"{config.num_parameters:,} parameters"
     assert found["model"].endswith(size)
-    sizes = "2 of the encoder, 1 of the decoder, d_model 8"
-    assert found["layers"] == sizes
     assert found["languages"] == "en to fra"
     assert found["search"] == "beam 1, score log P / n^0.8"
     assert "position_layout halves" in found["not the paper's"]
@@ -65,11 +63,9 @@ def test_import_prints_what_it_found(run_cli, marian, tmp_path):
 
 def test_the_run_of_an_import(imported, marian):
     run = kt.Run.open(imported)
-    recipe = {"preset": None, "source": "en", "target": "mul"}
-    assert run.recipe == {
-        **recipe,
-        "imported_from": run.recipe["imported_from"],
-    }
+    assert run.request == {}
+    assert list(run.statistics) == ["imported_from"]
+    assert run.languages == ("en", "mul")
     expected = kt.convert.load(marian)
     assert run.search == expected.search
     assert run.tokenizer.files() == expected.tokenizer.files()
@@ -91,7 +87,8 @@ def test_the_run_of_a_model_by_name(
     weights = f"models--opus--en-mul/snapshots/{commit}/model.safetensors\n"
     assert f"weights:          {cache}/{weights}" in out
     run, expected = kt.Run.open(path), kt.Run.open(imported)
-    assert (run.recipe, run.search) == (expected.recipe, expected.search)
+    for name in ("languages", "search", "statistics"):
+        assert getattr(run, name) == getattr(expected, name)
     assert run.tokenizer.files() == expected.tokenizer.files()
     found, expected = run.load_model(), expected.load_model()
     for ours, theirs in zip(
@@ -183,10 +180,10 @@ def test_nothing_is_written_when_weights_are_wrong(run_cli, marian, tmp_path):
 def test_nothing_is_left_of_a_run_that_cannot_be_written(
     run_cli, marian, monkeypatch, tmp_path
 ):
-    def fail(run):
+    def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kt.Run, "_write_config", fail)
+    monkeypatch.setattr(kt.Run, "save_checkpoint", fail)
     result = run_cli("import", marian, "--output", tmp_path / "run")
     assert result.code != 0 and "No space left" in result.err
     assert not (tmp_path / "run").exists()

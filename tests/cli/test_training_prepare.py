@@ -10,6 +10,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.encoding import Statistics
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
@@ -34,7 +35,7 @@ def test_prepare(run_cli, data, tmp_path):
     )
     assert result.code == 0
     assert "train: 60 pairs kept" in result.out
-    assert ", 1 with identical sides and 2 that occurred before; " in result.out
+    assert ", 1 with identical sides and 2 that occurred before\n" in result.out
     assert (tmp_path / "dropped.tsv").read_text() == (
         "duplicate\tthe cat 0\tdie Katze 0\n"
         "duplicate\tthe cat 0\tdie Katze 0\n"
@@ -57,18 +58,27 @@ def test_prepare(run_cli, data, tmp_path):
 def test_train_names_the_next_commands_that_work(
     run_cli, data, tmp_path, monkeypatch
 ):
-    """A prepared corpus without other splits has no texts to evaluate on."""
+    """There is nothing to evaluate on without a split besides train."""
     corpus = open_corpus([str(data)], "en", "de")
-    corpus.prepared = types.SimpleNamespace()
     run = types.SimpleNamespace(path="runs/x", task=TranslationTask())
     monkeypatch.setattr(
-        "keras_transformer.train.open_corpus", lambda *_: corpus
+        "keras_transformer.train.open_corpus", lambda *_: opened
     )
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: run)
     arguments = ("train", data, "--output", tmp_path / "new")
+    opened = corpus
     assert "evaluate" not in run_cli(*arguments).out
-    corpus.prepared = None
-    assert "evaluate" in run_cli(*arguments).out
+    opened = open_corpus("embedded")
+    assert "evaluate runs/x --split test\n" in run_cli(*arguments).out
+
+
+def test_columns_and_corpora_contradict_each_other(run_cli, tmp_path):
+    entry = json.dumps({"data": "embedded"})
+    result = run_cli(
+        *("prepare", "--corpora", entry, "--columns", 2, 3),
+        *("--output", tmp_path / "new"),
+    )
+    check_refused(result, "--columns")
 
 
 def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
@@ -76,7 +86,9 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
 
     def prepare(corpus, output, *arguments):
         calls.append(arguments)
-        return types.SimpleNamespace(path=output)
+        return types.SimpleNamespace(
+            path=output, statistics=Statistics(), max_length=9
+        )
 
     monkeypatch.setattr("keras_transformer.train.preparation.prepare", prepare)
     none = PairFilters(), None

@@ -34,8 +34,7 @@ def test_translate_translates(run_cli, trained, monkeypatch):
     assert code == 0
     assert out.count("\n") == 4
     assert out.split("\n")[1] == ""
-    assert "line 3: truncated at 31 tokens" in err
-    assert err.count("keras-transformer: ") == 1
+    assert "line 3: truncated" in err
 
 
 def test_translate_prints_a_line_per_line(run_cli, monkeypatch, opened, folder):
@@ -44,8 +43,8 @@ def test_translate_prints_a_line_per_line(run_cli, monkeypatch, opened, folder):
     set_stdin(monkeypatch, Chunks([lines.encode()]))
     code, out, err = run_cli("translate", folder)
     assert (code, out) == (0, lines.upper())
-    assert err.count("\n") == 1
-    assert "line 3: truncated at 31 tokens; lines 3, 4: perhaps" in err
+    assert err.count("\n") == 2
+    assert "line 3: truncated" in err and "lines 3, 4: perhaps" in err
 
 
 @pytest.fixture
@@ -117,15 +116,15 @@ def test_translate_sentences(run_cli, monkeypatch, opened, folder):
         "AB. CD\n\n1.\n" + long.decode().upper() + "- D\n",
     )
     name = '"' + ("limit " * 31)[:39] + '…"'
-    assert f"keras-transformer: sentence {name}: truncated at 31" in err
+    assert f"keras-transformer: sentence {name}: truncated" in err
     flags = ("--split-sentences", "--prefix", "Die")
     result = run_cli("translate", folder, *flags)
     check_refused(result, "--prefix is for lines of text")
 
 
-def test_a_line_without_a_language_is_found_first(
-    run_cli, opened, folder, monkeypatch, tmp_path
-):
+def test_a_line_without_a_language(run_cli, opened, folder, monkeypatch):
+    """Each line is a text of its own, counted over all that were read."""
+
     def check(translator, texts, first=1):
         for number, text in enumerate(texts, first):
             if not text.startswith(">>"):
@@ -133,15 +132,6 @@ def test_a_line_without_a_language_is_found_first(
 
     monkeypatch.setattr(FakeTranslator, "target_languages", ["deu", "fra"])
     monkeypatch.setattr(FakeTranslator, "check_languages", check)
-    file, output = tmp_path / "in", tmp_path / "out"
-    file.write_text(">>deu<< a\n" * 9000 + "a\n")
-    words = ("--input", file, "--output", output)
-    translate = FakeTranslator.translate
-    monkeypatch.setattr(FakeTranslator, "translate", None)
-    result = run_cli("translate", folder, *words)
-    check_refused(result, "no target language in text 9001")
-    # Each line is a text of its own.
-    monkeypatch.setattr(FakeTranslator, "translate", translate)
     for flags in ((), ("--split-sentences",)):
         chunks = [b">>deu<< a\n", b">>deu<< Ab. Cd.\nef\n"]
         set_stdin(monkeypatch, Chunks(chunks))
@@ -203,11 +193,10 @@ def test_score_needs_two_columns(
     result = run_cli("score", folder)
     check_refused(result, "a tab and its translation", "0 tabs in line 3")
     assert result.out.count("\n") == 1
-    assert len(opened) == 1
     (tmp_path / "pairs").write_bytes(text)
     result = run_cli("score", folder, "--input", tmp_path / "pairs")
     check_refused(result, f"0 tabs in line 2 of {tmp_path / 'pairs'}")
-    assert result.out == "" and len(opened) == 1
+    assert result.out == ""
 
 
 def test_score_names_the_line(run_cli, tmp_path, trained):

@@ -123,7 +123,7 @@ def test_the_only_split_has_its_own_name(
 
 
 def test_what_a_run_was_trained_on_is_not_its_test(run_cli, trained, tmp_path):
-    pair = f"{trained.data / 'train.en'} {trained.data / 'train.de'}"
+    pair = [str(trained.data / f"train.{code}") for code in ("en", "de")]
     run = write_run(tmp_path / "run", data=pair)
     check_refused(run_cli("evaluate", run), "Received: split='test'")
 
@@ -144,21 +144,27 @@ def test_an_ensemble_and_an_export_are_not_recorded(run_cli, call, trained):
     before = sorted(trained.run.iterdir())
     code, out, _ = run_cli("evaluate", trained.run, trained.run)
     assert code == 0 and len(call["translator"].models) == 2
-    assert out.endswith("not recorded: the results of an ensemble\n")
+    assert out.endswith(
+        "not recorded: the results of an ensemble or an export\n"
+    )
     assert sorted(trained.run.iterdir()) == before
 
 
 def test_evaluate_on_what_the_run_was_trained_on(
     run_cli, opened, call, tmp_path, trained
 ):
-    pair = f"{trained.data / 'train.en'} {trained.data / 'train.de'}"
+    pair = [str(trained.data / f"train.{code}") for code in ("en", "de")]
     run = write_run(tmp_path / "run", data=pair)
     assert run_cli("evaluate", run, "--split", "train").code == 0
-    assert call["corpus"].name == pair
+    assert call["corpus"].name == " ".join(pair)
     assert (call["corpus"].source, call["corpus"].target) == ("en", "de")
-    other = write_run(tmp_path / "other", data="embedded")
-    assert run_cli("evaluate", other).code == 0
-    assert call["corpus"].name == "embedded"
+    (tmp_path / "a.tsv").write_text("1\ta\tb\n")
+    data = dict(data=[str(tmp_path / "a.tsv")], columns=[3, 2])
+    run = write_run(tmp_path / "table", **data)
+    assert run_cli("evaluate", run, "--split", "train").code == 0
+    assert list(call["corpus"].pairs("train")) == [("b", "a")]
+    (run / "train.yaml").unlink()
+    check_refused(run_cli("evaluate", run), str(run), "--data")
 
 
 def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):
@@ -167,13 +173,11 @@ def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):
         {"data": data, "tag": tag, "source": "en", "target": "de"}
         for tag in (">>deu<<", ">>de_AT<<")
     ]
-    recipe = dict(data=f"{data[0]} + {data[0]}", corpora=corpora, target=None)
-    run = write_run(tmp_path / "run", **recipe)
-    for flags in ((), ("--source", "en")):
-        assert run_cli("evaluate", run, *flags).code == 0
-        assert len(call.pop("corpus").parts) == 2
-    message = "from en to several languages. Received: source='en', target='de'"
-    check_refused(run_cli("evaluate", run, "--target", "de"), message)
+    run = write_run(tmp_path / "run", corpora=corpora, languages=("en", None))
+    assert run_cli("evaluate", run).code == 0
+    assert [part.tag for part in call.pop("corpus").parts] == [
+        *(">>deu<<", ">>de_AT<<")
+    ]
     flags = ("--data", *data, "--target", "de")
     assert run_cli("evaluate", run, *flags).code == 0
     assert call["corpus"].name == data[0]

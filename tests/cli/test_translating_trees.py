@@ -84,7 +84,7 @@ TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 class FakeParser(FakeTranslator):
     """Says that every line is a dog."""
 
-    def _translate_batch(self, workers, texts, sources, prefixes):
+    def _translate_batch(self, texts, sources, prefixes):
         n = self.num_translations
         return [
             Translation(
@@ -121,7 +121,7 @@ def test_formats_of_trees(run_cli, parser, monkeypatch):
     code, out, err = run_cli("translate", folder)
     tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
-    assert "line 3: perhaps incomplete" in err and "line 4: repaired" in err
+    assert "line 3: perhaps incomplete" in err and "lines 3, 4: repaired" in err
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
     _, out, _ = run_cli("translate", folder, "--n-best", 2, "--tokenized")
     assert out.splitlines() == [

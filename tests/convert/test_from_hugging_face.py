@@ -119,11 +119,6 @@ def test_names_of_one_matrix(folder, tensors):
         write_tensors(folder, tensors | dict.fromkeys(names, matrix))
         model = read(folder).load_model()
         np.testing.assert_array_equal(model.embedding.embeddings, matrix)
-    tensors |= {names[0]: matrix, names[1]: matrix + 1}
-    write_tensors(folder, tensors)
-    message = "different model.encoder.embed_tokens.weight and lm_head.weight"
-    with pytest.raises(InputError, match=message):
-        read(folder)
 
 
 def test_vocabularies_and_embeddings_of_their_own(folder, tensors):
@@ -135,7 +130,6 @@ def test_vocabularies_and_embeddings_of_their_own(folder, tensors):
         folder,
         "config.json",
         share_encoder_decoder_embeddings=False,
-        decoder_vocab_size=len(longer),
     )
     source = tensors.pop("model.shared.weight")
     target = np.pad(source, [(0, 1), (0, 0)], constant_values=7)
@@ -198,7 +192,6 @@ def test_target_languages(folder):
 
 def test_tokens_that_were_added_later(folder, tensors):
     size = len(tensors["model.shared.weight"])
-    change(folder, "config.json", vocab_size=size + 2)
     later = {
         str(size + 1): {"content": ">>b<<"},
         str(size): {"content": ">>a<<"},
@@ -215,7 +208,6 @@ def test_tokens_that_were_added_later(folder, tensors):
     [
         ({"model_type": "fsmt"}, "'marian', .*Received: model_type='fsmt'"),
         ({"model_type": ...}, "'model_type': 'marian'.*=None"),
-        ({"architectures": ["T5Model"]}, r"architectures=\['T5Model'\]"),
         (
             {"activation_function": "tanh"},
             "'relu' or 'swish' or 'silu' or 'gelu'",
@@ -226,10 +218,7 @@ def test_tokens_that_were_added_later(folder, tensors):
         ({"dropout": True}, "'dropout': .* type float"),
         ({"encoder_layers": 0}, "config.json .*num_layers=0"),
         ({"encoder_attention_heads": 3}, "d_model must be divisible"),
-        ({"normalize_before": True}, "normalize_before=True"),
-        ({"vocab_size": 9}, "pieces, vocab_size=9"),
         ({"pad_token_id": 10**6}, "'pad_token_id': an id of vocab.json"),
-        ({"eos_token_id": 2}, "eos_token='</s>'.*eos_token_id=2.*'>>fra<<'"),
     ],
 )
 def test_configurations_that_are_refused(folder, fields, message):
@@ -262,13 +251,6 @@ def test_files_that_are_refused(folder, name, content, message):
 def test_missing_files(folder, name):
     (folder / name).rename(folder.parent / name)
     with pytest.raises(InputError, match=f"must have .*{name}.*none"):
-        read(folder)
-
-
-def test_weights_in_several_files(folder):
-    (folder / "model.safetensors").unlink()
-    (folder / "model.safetensors.index.json").write_text("{}")
-    with pytest.raises(InputError, match="several files.*max_shard_size"):
         read(folder)
 
 

@@ -29,7 +29,6 @@ def test_search():
         (dict(coverage_penalty=0.2), "a.yml must have 'coverage_penalty': 0"),
         (dict(minimum_decoding_length=3), "'minimum_decoding_length': 0"),
         (dict(beam_width=0), "a.yml cannot be used. .*beam_size=0"),
-        (dict(beam_width=None), "a.yml must have 'beam_width'.*=None"),
         (dict(length_penalty="x"), "a.yml must have 'length_penalty'.*='x'"),
     ],
 )

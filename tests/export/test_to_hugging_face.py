@@ -203,21 +203,18 @@ def refused(translator, tmp_path, message, error=InputError, **arguments):
         (dict(d_k=2), "d_model=8, num_heads=2, d_k=2, d_v=4"),
         (dict(d_v=2), "d_k=4, d_v=2"),
         (dict(d_model=7, num_heads=1), "d_model=7, "),
-        (dict(layer_norm_epsilon=1e-3), "layer_norm_epsilon=0.001"),
-        (
-            dict(embedding_scale=0.5),
-            "embedding_scale=0.5, tied_embeddings='all'",
-        ),
     ],
 )
 def test_configurations(tokenizer, tmp_path, fields, message):
     refused(random_translator(tokenizer, **fields), tmp_path, message)
 
 
-def test_sources_without_an_end_token(tokenizer, tmp_path):
-    vocabulary = table_vocabulary(tokenizer, source_eos_token="<pad>")
-    message = "sources without an end token"
-    refused(random_translator(vocabulary), tmp_path, message)
+@pytest.mark.parametrize(
+    "fields", [dict(layer_norm_epsilon=0.1), dict(embedding_scale=0.5)], ids=str
+)
+def test_what_only_the_numbers_show(tokenizer, tmp_path, fields):
+    translator = random_translator(tokenizer, **fields)
+    refused(translator, tmp_path, "I am a student", RuntimeError)
 
 
 def test_another_vocabulary_is_not_written(translator, tmp_path, monkeypatch):

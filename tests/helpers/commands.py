@@ -4,6 +4,8 @@ import io
 import sys
 from typing import NamedTuple
 
+import yaml
+
 from keras_transformer.config import TransformerConfig
 from keras_transformer.support.files import write_json
 
@@ -86,20 +88,22 @@ def write_run(
     checkpoints=(1, 2),
     task="translation",
     tokenizer="0" * 64,
-    **recipe,
+    languages=("en", "de"),
+    **request,
 ):
     """Writes a run folder that can be described, but not be opened."""
     (path / "checkpoints").mkdir(parents=True)
     for step in checkpoints:
         (path / f"checkpoints/step-{step:08d}.weights.h5").touch()
     config = TransformerConfig.from_preset("tiny", vocab_size=300)
-    languages = {"source": "en", "target": "de"}
     values = {
         "task": task,
         "model": config.to_dict(),
-        "recipe": {"data": "embedded", "preset": "tiny", **languages, **recipe},
+        "languages": languages,
         "statistics": {},
         "tokenizer": tokenizer,
     }
     write_json(path / "config.json", values)
+    request = {"data": ["embedded"], "preset": "tiny", **request}
+    (path / "train.yaml").write_text(yaml.safe_dump(request), "utf-8")
     return path

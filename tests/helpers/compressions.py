@@ -4,11 +4,11 @@ import bz2
 import gzip
 import lzma
 
-import zstandard
+from backports import zstd
 
 COMPRESS = {
     ".gz": gzip.compress,
     ".bz2": bz2.compress,
     ".xz": lzma.compress,
-    ".zst": zstandard.ZstdCompressor().compress,
+    ".zst": zstd.compress,
 }

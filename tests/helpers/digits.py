@@ -5,6 +5,13 @@ import numpy as np
 from keras_transformer.train.recipe import Recipe
 
 TINY = dict(num_layers=1, d_model=16, d_ff=16, num_heads=2)
+SMALL = dict(
+    vocab_size=300,
+    batch_tokens=512,
+    max_length=24,
+    warmup_steps=20,
+    scored_sentences=0,
+)
 
 
 def write(folder):
@@ -20,7 +27,4 @@ def write(folder):
 
 def recipe(**values):
     """Returns the recipe of preset tiny, made for this corpus."""
-    small = dict(
-        vocab_size=300, batch_tokens=512, max_length=24, warmup_steps=20
-    )
-    return Recipe.from_preset("tiny", **{**small, **values})
+    return Recipe.from_preset("tiny", **{**SMALL, **values})

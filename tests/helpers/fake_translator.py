@@ -1,7 +1,5 @@
 """A translator without a model, for tests of whatever uses translators."""
 
-from collections.abc import Sequence
-
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.records import Score, Translation
 
@@ -12,8 +10,6 @@ class FakeTranslator(BaseTranslator):
     A text that has the word "limit" is at the limit of its length. The
     log-probability of a target is minus its number of tokens.
     """
-
-    target_languages: Sequence[str] = ()
 
     def __init__(self, num_translations=1, max_length=None, **attributes):
         self.num_translations = num_translations
@@ -32,7 +28,7 @@ class FakeTranslator(BaseTranslator):
     def _encode_prefixes(self, prefixes):
         return prefixes
 
-    def _translate_batch(self, workers, texts, sources, prefixes):
+    def _translate_batch(self, texts, sources, prefixes):
         self.batches.append(texts)
         return [
             Translation(
@@ -44,7 +40,7 @@ class FakeTranslator(BaseTranslator):
             for text, start in zip(texts, prefixes, strict=True)
         ]
 
-    def _score_batch(self, workers, sources, targets):
+    def _score_batch(self, sources, targets):
         self.batches.append([" ".join(target) for target in targets])
         longest = (self.max_length or 10**9) - 1
         return [

@@ -1,6 +1,5 @@
 """Prepared corpora without texts: ids in which each pair has its number."""
 
-import dataclasses
 import functools
 import itertools
 
@@ -49,20 +48,15 @@ def write(folder, pairs, shard_pairs=10_000):
         pairs=len(pairs),
         source_tokens=sum(len(s) + 1 for s, _ in pairs),
         target_tokens=sum(len(t) + 1 for _, t in pairs),
-        longest=max(len(ids) for p in pairs for ids in p) + 1,
     )
+    part = dict(data=["pairs"], splits=[], source="en", target="de")
     write_json(
         folder / "prepared.json",
         dict(
             task="translation",
-            source="en",
-            target="de",
             max_length=MAX_LENGTH,
-            tokenizer=tokenizer().digest,
-            text_splits=[],
-            statistics=dataclasses.asdict(statistics),
             shards=num_shards,
-            parts=[],
+            parts=[{**part, "statistics": vars(statistics)}],
         ),
     )
     return Prepared.open(folder)

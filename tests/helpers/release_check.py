@@ -92,6 +92,7 @@ assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen!"
 import platformdirs
 from huggingface_hub import errors, snapshot_download, utils
 """,
+    "zstd": "import backports.zstd",
     "docs": "import material, mkdocs, mkdocstrings, nbconvert",
     "converters": "import pymarian, transformers",
     "release": "import build, twine",

@@ -6,6 +6,13 @@ from keras_transformer import Tokenizer, Transformer, TransformerConfig
 from keras_transformer.inference.run_folder import Run
 
 
+def create_run(path, model, tokenizer, step=1, **values):
+    """Creates a run with a checkpoint."""
+    run = Run.create(path, model.config, tokenizer, **values)
+    run.save_checkpoint(model, step, max_to_keep=1)
+    return run
+
+
 @pytest.fixture(scope="module")
 def tokenizer():
     return Tokenizer.train(["the cat sleeps", "die Katze schläft"], 280)
@@ -25,5 +32,5 @@ def model(tokenizer):
 
 @pytest.fixture
 def run(tmp_path, model, tokenizer):
-    recipe = {"seed": 3, "max_to_keep": 3}
-    return Run.create(tmp_path / "run", model.config, recipe, tokenizer)
+    path, request = tmp_path / "run", {"seed": 3, "max_to_keep": 3}
+    return Run.create(path, model.config, tokenizer, request=request)

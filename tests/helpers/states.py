@@ -6,10 +6,10 @@ import numpy as np
 
 
 def read_state(run):
-    """Returns the step, the positions and the variables of a run by name."""
+    """Returns the step and the variables of a run by name."""
     with np.load(run.state_path) as file:
         header = json.loads(str(file["header"]))
         values = {
             name: file[f"{i:06d}"] for i, name in enumerate(header["names"])
         }
-        return {"step": header["step"], "position": file["position"], **values}
+        return {"step": header["step"], **values}

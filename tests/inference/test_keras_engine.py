@@ -186,7 +186,7 @@ def test_an_ensemble_averages_probabilities(translator, model, tokenizer):
 
 def test_models_of_an_ensemble_share_the_vocabulary(model, tokenizer):
     config = dataclasses.replace(model.config, vocab_size=331)
-    with pytest.raises(InputError, match="331, 0, 2, 3.* of a model"):
+    with pytest.raises(InputError, match=r"\[331, 0, 2, 3.* of a model"):
         kt.Translator([model, kt.Transformer(config)], tokenizer)
 
 
@@ -216,7 +216,7 @@ def test_the_vocabulary_of_sources_must_fit_the_model(model, tokenizer):
     config = dataclasses.replace(
         model.config, source_vocab_size=size + 1, tied_embeddings="target"
     )
-    match = f"3, {size}\\) of the tokenizer, .*3, {size + 1}\\) of a model"
+    match = f"3, {size}] of the tokenizer, .*3, {size + 1}] of a model"
     with pytest.raises(InputError, match=match):
         kt.Translator(kt.Transformer(config), tokenizer)
 
@@ -237,3 +237,11 @@ def test_both_searches_find_the_same(model, tokenizer, pairs):
         np.testing.assert_array_equal(found.lengths, expected.lengths)
         np.testing.assert_array_equal(found.ids[..., :longest], expected.ids)
         np.testing.assert_allclose(found.scores, expected.scores, rtol=1e-4)
+
+
+def test_only_graphs_sample_and_become_a_saved_model(model, tokenizer):
+    engine = KerasEngine([model], tokenizer)
+    with pytest.raises(InputError, match="backend tensorflow"):
+        engine.search([[5, 3]], [[]], np.array([4]), kt.Sampling(), 1)
+    with pytest.raises(InputError, match="backend tensorflow"):
+        engine.search_tensors(None, None, None, kt.BeamSearch(), 1)

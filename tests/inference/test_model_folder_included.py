@@ -81,7 +81,7 @@ def test_size_and_origin():
     assert size <= 10e6
     metadata = json.loads((FOLDER / "keras_transformer.json").read_text())
     (run,) = metadata["runs"]
-    data = [entry["data"] for entry in run["recipe"]["corpora"]]
+    data = [entry["data"] for entry in run["request"]["corpora"]]
     assert data == [["tatoeba-en-de"], ["everyday-variants.tsv"]]
     assert not re.search(r'"/', json.dumps(metadata))  # no path of a machine
 

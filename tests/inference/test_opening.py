@@ -13,6 +13,7 @@ from keras_transformer.inference.opening import (
     read_folder,
     read_run,
 )
+from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 
@@ -20,12 +21,13 @@ METADATA = {
     "search": dataclasses.asdict(BeamSearch(2, extra_length=7)),
     "num_translations": 2,
     "max_length": 24,
-    "languages": [],
     "dtype": "float32",
     "runs": [
         {
             "task": "translation",
-            "recipe": {"source": "en", "target": "de", "data": "embedded"},
+            "source": "en",
+            "target": "de",
+            "request": {"data": ["embedded"]},
         }
     ],
 }
@@ -56,71 +58,47 @@ def litert(tmp_path):
     return tmp_path / "lite"
 
 
-def test_a_run_describes_itself(run, model):
-    folder = read_folder(run.path)
-    assert vars(folder) == vars(read_run(run.path))
-    assert folder.config == run.config
-    assert folder.tokenizer_digest == run.tokenizer.digest
-    assert (folder.name, folder.task.name) == ("run", "translation")
-    assert folder.default_search == BeamSearch()
-    assert (folder.languages, folder.num_translations) == ((None, None), 1)
-    run.save_checkpoint(model, 7, max_to_keep=5)
-    assert folder.find_checkpoint("7") == run.find_checkpoint()
+def test_a_run_describes_itself(run):
+    for path in (run.path, str(run.path)):
+        assert read_folder(path) == read_run(path) == Run.open(run.path)
 
 
-def test_exports_describe_themselves(saved_model, litert):
-    for path, name in ((saved_model, "en-de"), (litert, "lite")):
-        folder = read_folder(path)
-        assert vars(folder) == vars(Export.read(path))
-        assert folder.name == name
-        assert folder.task.name == "translation"
-        assert folder.default_search == BeamSearch(2, extra_length=7)
-        assert folder.num_translations == 2
-        assert folder.languages == ("en", "de")
-        assert folder.training_data() == ["embedded"]
-    assert read_folder(saved_model).path == saved_model / "10"
+@pytest.mark.parametrize("kind", ["saved-model", "litert"])
+def test_exports_describe_themselves(saved_model, litert, kind):
+    path = {"saved-model": saved_model, "litert": litert}[kind]
+    export = read_folder(path)
+    assert export == Export.find(path)
+    assert (export.kind, export.task.name) == (kind, "translation")
+    assert export.path == (path if kind == "litert" else path / "10")
+    assert export.search == BeamSearch(2, extra_length=7)
+    assert export.languages == ("en", "de")
+    assert export.request == {"data": ["embedded"]}
+    assert export.metadata["num_translations"] == 2
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"search": {}}'])
+def test_damaged_metadata_of_an_export(litert, content):
+    (litert / "keras_transformer.json").write_text(content)
+    with pytest.raises(InputError, match=str(litert)):
+        read_folder(litert)
 
 
 def test_what_has_no_model_is_refused(run, tmp_path):
     (tmp_path / "file").touch()
     for path, problem in (
-        (tmp_path, ", which has no config.json"),
-        (tmp_path / "file", ", which has no config.json"),
-        (tmp_path / "other", ", which does not exist"),
+        (tmp_path, "has no config.json"),
+        (tmp_path / "file", "has no config.json"),
+        (tmp_path / "other", "does not exist"),
     ):
-        with pytest.raises(InputError, match=f"{path}{problem}"):
+        with pytest.raises(InputError, match=f"{path}, which {problem}"):
             read_folder(path)
-    with pytest.raises(InputError, match=str(run.path)):
-        Export.read(run.path)
+    assert Export.find(run.path) is None
 
 
 def test_an_export_is_not_a_run(saved_model, litert):
     for path in (saved_model, saved_model / "9", litert):
-        with pytest.raises(InputError, match=f"{path}, which is an export"):
+        with pytest.raises(InputError, match=str(path)):
             read_run(path)
-
-
-def test_the_data_of_a_training(run, tmp_path):
-    source, target = tmp_path / "a b.en", tmp_path / "c.de"
-    for file in (source, target):
-        file.touch()
-    folder = read_folder(run.path)
-
-    def of(name):
-        recipe = {"data": str(name)}
-        return dataclasses.replace(folder, recipe=recipe).training_data()
-
-    assert of(source) == [str(source)]
-    assert of(f"{source} {target}") == [str(source), str(target)]
-    assert of("tfds:wmt14") == ["tfds:wmt14"]
-    with pytest.raises(InputError, match="are not there.*gone'"):
-        of("gone")
-
-
-def test_data_that_are_not_recorded(run):
-    folder = dataclasses.replace(read_folder(run.path), recipe={})
-    with pytest.raises(InputError, match="does not say what it was trained"):
-        folder.training_data()
 
 
 @pytest.mark.parametrize(
@@ -129,6 +107,7 @@ def test_data_that_are_not_recorded(run):
         dict(checkpoint="best"),
         dict(dtype="bfloat16"),
         dict(target_language="fr"),
+        dict(tag="<bt>"),
         dict(task=ParsingTask()),
     ],
     ids=lambda options: next(iter(options)),
@@ -145,32 +124,24 @@ def test_exports_are_used_alone(run, litert):
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("kind", "options", "message"),
     [
-        (dict(search=BeamSearch()), "search="),
-        (dict(num_translations=3), "num_translations=3"),
-        (dict(num_translations=0), "num_translations=0"),
+        ("saved-model", dict(search=BeamSearch()), "BeamSearch"),
+        ("saved-model", dict(num_translations=3), "num_translations=3"),
+        ("saved-model", dict(num_translations=0), "num_translations=0"),
+        ("litert", dict(search=Sampling()), "Sampling"),
+        ("litert", dict(search=BeamSearch(5)), "beam_size=5"),
+        ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram=2"),
     ],
 )
-def test_what_a_saved_model_cannot_do(saved_model, options, message):
+def test_what_an_export_cannot_do(saved_model, litert, kind, options, message):
+    path = {"saved-model": saved_model, "litert": litert}[kind]
     with pytest.raises(InputError, match=message):
-        open_translator(saved_model, **options)
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (dict(search=Sampling()), "search=Sampling"),
-        (dict(search=BeamSearch(5)), "beam_size=5"),
-    ],
-)
-def test_what_an_export_for_litert_cannot_do(litert, options, message):
-    with pytest.raises(InputError, match=message):
-        open_translator(litert, **options)
+        open_translator(path, **options)
 
 
 def test_what_runs_cannot_do(run, model):
-    with pytest.raises(InputError, match="no checkpoint yet"):
+    with pytest.raises(InputError, match=str(run.path)):
         open_translator(run.path)
     run.save_checkpoint(model, 7, max_to_keep=5)
     with pytest.raises(InputError, match="=best"):

@@ -6,6 +6,7 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+import yaml
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import Tokenizer
@@ -13,14 +14,37 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.weight_files import step_of
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import ParsingTask
 
 
-def test_open_reads_what_create_wrote(run):
+def test_open_reads_what_create_wrote(run, tmp_path):
     opened = Run.open(run.path)
     assert opened.config == run.config
-    assert opened.recipe == {"seed": 3, "max_to_keep": 3}
+    assert opened.request == {"seed": 3, "max_to_keep": 3}
     assert opened.tokenizer.model == run.tokenizer.model
-    assert opened.step == 0
+    assert opened.languages == (None, None)
+    assert (opened.search, opened.task.name) == (BeamSearch(), "translation")
+    values = dict(
+        task=ParsingTask(),
+        search=BeamSearch(6, 1.0, 512, length_penalty="power"),
+        languages=("en", "de"),
+        statistics={"pairs": 3, "corpus": "a"},
+    )
+    path = tmp_path / "imported"
+    Run.create(path, run.config, run.tokenizer, **values)
+    opened = Run.open(path)
+    assert opened.task.name == "parsing"
+    for name in ("search", "languages", "statistics"):
+        assert getattr(opened, name) == values[name]
+    assert opened.request == {}
+
+
+def test_the_request_has_the_names_of_flags(run):
+    request = dict(data=["ä.tsv"], max_length=9, corpora=[{"weight": 0.5}])
+    run.save_request({**request, "clip_norm": None})
+    flags = yaml.safe_load((run.path / "train.yaml").read_text("utf-8"))
+    assert list(flags) == ["data", "max-length", "corpora"]
+    assert Run.open(run.path).request == request
 
 
 def test_load_model_loads_the_checkpoint(run, model):
@@ -28,7 +52,7 @@ def test_load_model_loads_the_checkpoint(run, model):
     loaded = run.load_model()
     for ours, theirs in zip(model.weights, loaded.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs)
-    assert run.step == 12
+    assert step_of(run.find_checkpoint()) == 12
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
@@ -63,41 +87,27 @@ def test_find_checkpoint_by_name(run, model):
     assert run.find_checkpoint("last") == run.checkpoints()[-1]
 
 
-def test_another_tokenizer_is_refused(run):
+def test_a_different_tokenizer(run):
     other = Tokenizer.train(["ein anderer Text"], 270)
     other.save(run.path / "other.model")
     (run.path / "other.model").replace(run.path / "tokenizer.model")
-    with pytest.raises(
-        InputError, match="tokenizer that the run was created with"
-    ):
-        Run.open(run.path)
+    opened = Run.open(run.path)
+    with pytest.raises(InputError, match="tokenizer.model"):
+        opened.tokenizer  # noqa: B018
 
 
 def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
     source = Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
     pair = Tokenizer(run.tokenizer.model, ">>fra<<", source)
     path = tmp_path / "pair"
-    Run.create(path, run.config, {}, pair)
-    opened = Run.open(path)
-    assert opened.tokenizer.digest == pair.digest
-    assert opened.tokenizer.source.model == source.model
-    (path / "special_tokens_map.json").unlink()
-    with pytest.raises(InputError, match="source.spm, target.spm"):
-        Run.open(path)
-
-
-def test_the_recipe_has_the_target_language(run, tmp_path):
-    tokenizer = Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
-    path = tmp_path / "tagged"
-    Run.create(path, run.config, {"target": "deu"}, tokenizer)
-    assert Run.open(path).recipe["target"] == "deu"
-    assert Run.open(path, ">>fra<<").recipe["target"] == "fra"
+    Run.create(path, run.config, pair)
+    tokenizer = Run.open(path).tokenizer
+    assert tokenizer.digest == pair.digest
+    assert tokenizer.source.model == source.model
 
 
 def test_a_run_without_a_checkpoint(run):
-    with pytest.raises(
-        InputError, match="no checkpoint yet: it is still training"
-    ):
+    with pytest.raises(InputError, match=str(run.path)):
         run.load_model()
 
 
@@ -111,21 +121,6 @@ def test_an_invalid_config_is_refused(run, content, message):
         Run.open(run.path)
 
 
-def test_a_run_may_have_a_search_of_its_own(run, tmp_path):
-    assert "search" not in json.loads((run.path / "config.json").read_text())
-    opened = Run.open(run.path)
-    assert opened.search is None and opened.default_search == BeamSearch()
-    search = BeamSearch(6, 1.0, 512, length_penalty="power")
-    own = Run.create(
-        tmp_path / "own", run.config, {}, run.tokenizer, search=search
-    )
-    opened = Run.open(own.path)
-    assert opened.search == opened.default_search == search
-    # A recipe that changes leaves it.
-    opened.with_recipe({"seed": 4})
-    assert Run.open(own.path).search == search
-
-
 @pytest.mark.parametrize(
     ("search", "message"),
     [
@@ -133,7 +128,6 @@ def test_a_run_may_have_a_search_of_its_own(run, tmp_path):
         ({"beam_size": 0}, "beam_size=0"),
         ({"length_penalty": "marian"}, "length_penalty='marian'"),
         ([4], r"search=\[4\]"),
-        ("", "search=''"),
     ],
 )
 def test_an_invalid_search_is_refused(run, search, message):
@@ -153,14 +147,6 @@ def test_an_unknown_setting_is_refused(run):
         Run.open(run.path)
 
 
-def test_changed_weights_are_refused(run, model):
-    path = run.save_checkpoint(model, 1, max_to_keep=1)
-    with h5py.File(path, "a") as file:
-        file.attrs["step"] = 2
-    with pytest.raises(InputError, match="SHA-256"):
-        run.load_model(path)
-
-
 @pytest.mark.parametrize("value", [np.nan, np.inf])
 def test_weights_that_are_not_finite_are_refused(run, model, value):
     embedding = model.embedding.embeddings
@@ -177,7 +163,7 @@ def test_weights_that_are_not_finite_are_refused(run, model, value):
 def test_a_damaged_checkpoint_is_refused(run, tmp_path):
     checkpoint = tmp_path / "step-00000003.weights.h5"
     checkpoint.write_bytes(b"no HDF5")
-    with pytest.raises(InputError, match=r"\w\)\. It may be damaged: delete"):
+    with pytest.raises(InputError, match=str(checkpoint)):
         run.load_model(checkpoint)
 
 
@@ -192,7 +178,7 @@ def test_a_file_that_may_not_be_read_is_not_damaged(run, model, monkeypatch):
         run.load_model(run.path / "checkpoints" / "step-00000007.weights.h5")
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(PermissionError, match="denied: .*config.json"):
-        Run.read(run.path)
+        Run.open(run.path)
 
 
 def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
@@ -209,20 +195,19 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
             (eighth, 6, "test", 5.0),  # replaced since
         )
     ]
-    rows[1]["data"] = run.recipe["data"] = "corpus"
+    rows[1]["data"] = run.statistics["corpus"] = "corpus"
     rows.append({**rows[0], "data": "news.en news.de"})
     (run.path / "results.json").write_text(json.dumps(rows))
     found = run.metadata(seventh)
     assert found["run"] == "run"
     assert (found["checkpoint"], found["step"]) == (seventh.name, 7)
-    assert found["recipe"] == run.recipe
+    assert found["request"] == run.request
     expected = {"test": rows[1], "valid": rows[2]}
     expected["test of news.en news.de"] = rows[5]
     assert found["results"] == expected
     assert run.metadata(eighth)["results"] == {"test": rows[3]}
-    for damaged in ("[", "{}", '[{"step": 7}]'):
-        (run.path / "results.json").write_text(damaged)
-        with pytest.raises(InputError, match="results.json .*Rename it, and"):
-            run.metadata(seventh)
+    (run.path / "results.json").write_text("[")
+    with pytest.raises(InputError, match="results.json"):
+        run.metadata(seventh)
     (run.path / "results.json").unlink()
     assert run.metadata(seventh)["results"] == {}

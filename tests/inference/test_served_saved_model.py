@@ -25,7 +25,7 @@ def test_fewer_translations_than_exported(opened, exported):
     for n in (0, 4):
         with pytest.raises(kt.InputError, match=f"num_translations={n}"):
             kt.open_translator(exported, num_translations=n)
-    with pytest.raises(kt.InputError, match="search="):
+    with pytest.raises(kt.InputError, match="BeamSearch"):
         kt.open_translator(exported, search=kt.BeamSearch())
 
 
@@ -58,7 +58,7 @@ def test_the_newest_version_is_opened(exported, tmp_path):
         (tmp_path / name).mkdir()
         (tmp_path / name / "saved_model.pb").touch()
     shutil.copytree(exported, tmp_path / "10")
-    assert Export.read(tmp_path).path.name == "10"
+    assert Export.find(tmp_path).path.name == "10"
 
 
 def test_scores_are_those_of_the_translator(opened, translator):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_fixtures import create_run
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 
 DIFFICULT = {
@@ -213,7 +213,7 @@ def tokenizer_ids(translator, tokens):
     [
         ("dog " * 2000, "a text of 4000 tokens"),
         ("", "a text of 0 tokens"),
-        (["dog"], "1 texts"),
+        (["dog"], "text=.'dog'"),
         (3, "text=3 of type int"),
     ],
 )
@@ -243,7 +243,7 @@ def test_attention_of_another_hypothesis(model, tokenizer):
 def run(model, tokenizer, tmp_path_factory):
     """A run with two checkpoints; the last one gives only empty texts."""
     path = tmp_path_factory.mktemp("runs") / "demo"
-    run = Run.create(path, model.config, {}, tokenizer, model=model, step=80)
+    run = create_run(path, model, tokenizer, step=80)
     other = kt.Transformer(model.config)
     for weight in other.weights:
         weight.assign(tf.zeros_like(weight.value))

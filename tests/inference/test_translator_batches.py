@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from fake_translator import FakeTranslator
 
-from keras_transformer.inference.batches import batches_by_length
+from keras_transformer.inference.batches import batches_by_length, num_workers
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
@@ -52,7 +52,7 @@ def test_workers_translate_at_the_same_time(fake, monkeypatch):
     translate, numbers = fake._translate_batch, []
 
     def wait_for_the_others(*arguments):
-        numbers.append(arguments[0])
+        numbers.append(num_workers.get())
         at_once.wait(timeout=60)
         return translate(*arguments)
 
@@ -68,7 +68,7 @@ def test_no_more_workers_than_texts(fake):
 
 
 def test_after_an_error_no_more_batches_start(fake, monkeypatch):
-    def fail(workers, texts, *_):
+    def fail(texts, *_):
         fake.batches.append(texts)
         time.sleep(0.01)  # meanwhile the caller cancels those that wait
         raise RuntimeError("lost")
@@ -137,7 +137,7 @@ def test_a_document(fake):
     assert document.translations["Two?"].texts == ["TWO?"]
     assert fake.batches == [["One.", "Two?"]]
     assert fake.translate_document("").text == ""
-    with pytest.raises(InputError, match="2 texts"):
+    with pytest.raises(InputError, match="text=.'a', 'b'"):
         fake.translate_document(["a", "b"])
 
 

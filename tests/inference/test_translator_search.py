@@ -4,9 +4,9 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from run_fixtures import create_run
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 
@@ -94,10 +94,7 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
     model, tokenizer, pairs, tmp_path
 ):
     def create(name, tokenizer):
-        Run.create(
-            tmp_path / name, model.config, {}, tokenizer, model=model, step=1
-        )
-        return tmp_path / name
+        return create_run(tmp_path / name, model, tokenizer).path
 
     runs = [create(name, tokenizer) for name in ("a", "b")]
     both = kt.open_translator(runs)
@@ -112,15 +109,8 @@ def test_runs_of_an_ensemble_share_the_tokenizer(
 
 
 def test_a_run_twice_and_a_different_task(model, tokenizer, tmp_path):
-    Run.create(
-        tmp_path / "a",
-        model.config,
-        {"source": "eo"},
-        tokenizer,
-        model=model,
-        step=1,
-    )
-    run = tmp_path / "a"
+    languages = ("eo", None)
+    run = create_run(tmp_path / "a", model, tokenizer, languages=languages).path
     translator = kt.open_translator(run)
     assert translator.languages == ("eo", None)
     assert kt.Translator(model, tokenizer).languages == (None, None)
@@ -133,10 +123,7 @@ def test_a_run_twice_and_a_different_task(model, tokenizer, tmp_path):
 
 def test_the_search_of_a_run_is_the_default(model, tokenizer, tmp_path):
     def create(name, search):
-        return Run.create(
-            *(tmp_path / name, model.config, {}, tokenizer),
-            **dict(model=model, step=1, search=search),
-        )
+        return create_run(tmp_path / name, model, tokenizer, search=search)
 
     search = kt.BeamSearch(2, 1.5, 12, length_penalty="power")
     run, other = create("own", search), create("other", None)

@@ -239,7 +239,7 @@ def test_memory_is_flat(folder, pairs):
     [
         (kt.BeamSearch(5), 1, "beam_size=5"),
         (kt.BeamSearch(no_repeat_ngram=2), 1, "no_repeat_ngram=2"),
-        (kt.Sampling(), 1, "search=Sampling"),
+        (kt.Sampling(), 1, "Sampling"),
         (None, 5, "num_translations=5"),
         (kt.BeamSearch(1), 2, "num_translations=2"),
         (None, 0, "num_translations=0"),

@@ -103,7 +103,7 @@ def test_the_name_of_this_computer(monkeypatch):
 
 # The command `serve`; translations of "Yes" take 60 seconds.
 SLOW = """
-import logging, os, signal, sys, time
+import logging, os, pathlib, signal, sys, time
 from types import SimpleNamespace
 from fake_translator import FakeTranslator
 from keras_transformer.cli import exporting, terminal
@@ -112,13 +112,13 @@ logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
 # A test program in the background ignores it, as do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 class Slow(FakeTranslator):
-    def _translate_batch(self, workers, texts, *arguments):
+    def _translate_batch(self, texts, *arguments):
         if "Yes" in texts:
             os.write(1, b"answering\\n")  # at once, from any thread
             time.sleep(60)
-        return super()._translate_batch(workers, texts, *arguments)
+        return super()._translate_batch(texts, *arguments)
 server._SECONDS_TO_FINISH = 1
-exporting.read_folder = lambda path: SimpleNamespace(name="demo")
+exporting.read_folder = lambda path: SimpleNamespace(path=pathlib.Path("demo"))
 model = SimpleNamespace(open=lambda *arguments: Slow())
 sys.exit(terminal.run(lambda: exporting.serve([""], port=0, model=model)))
 """

@@ -12,24 +12,21 @@ class Terminal(io.StringIO):
 
 
 @pytest.mark.parametrize(
-    ("stream", "quiet", "options", "expected"),
+    ("stream", "quiet", "expected"),
     [
-        (Terminal(), "", {}, "3/7"),
-        (io.StringIO(), "", {}, ""),
-        (Terminal(), "1", {}, ""),
-        (Terminal(), "", {"is_shown": False}, ""),
+        (Terminal(), "", "3/7"),
+        (io.StringIO(), "", ""),
+        (Terminal(), "1", ""),
     ],
 )
-def test_where_a_bar_is_shown(
-    monkeypatch, capsys, stream, quiet, options, expected
-):
+def test_where_a_bar_is_shown(monkeypatch, capsys, stream, quiet, expected):
     monkeypatch.setattr(sys, "stderr", stream)
     monkeypatch.setenv("TQDM_DISABLE", quiet)
-    with progress_bar(total=7, unit="line", **options) as bar:
+    with progress_bar(total=7, unit="line") as bar:
         bar.update(3)
         bar.refresh()
     assert expected in stream.getvalue()
     assert bool(stream.getvalue()) == bool(expected)
-    assert list(progress_bar("ab", **options)) == ["a", "b"]
+    assert list(progress_bar("ab")) == ["a", "b"]
     assert ("2/2" in stream.getvalue()) == bool(expected)
     assert capsys.readouterr().out == ""

@@ -72,8 +72,8 @@ def test_invalid_vocabulary_size(size):
 
 
 def test_sample_that_is_too_small():
-    with pytest.raises(InputError, match="max_sentences=100$"):
-        Tokenizer.train(CORPUS, 320, max_sentences=100)
+    with pytest.raises(InputError, match="max_sentences=0$"):
+        Tokenizer.train(CORPUS, 320, max_sentences=0)
 
 
 @pytest.mark.parametrize("texts", [[], [""], ["  ", "\t", "\0", "\u2028"]])

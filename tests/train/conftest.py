@@ -6,7 +6,9 @@ import pytest
 from translation_fixtures import made_once
 
 from keras_transformer.inference.run_folder import Run
+from keras_transformer.train import fitting
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.preparation import prepare
 from keras_transformer.train.trainer import train
 
 
@@ -21,11 +23,21 @@ def corpus(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def prepared(corpus, tmp_path_factory):
+    """The corpus, prepared. To be read only."""
+
+    def write(folder):
+        prepare(corpus, folder, digits.recipe())
+
+    return open_corpus(str(made_once(tmp_path_factory, "prepared", write)))
+
+
+@pytest.fixture(scope="session")
 def one_step_run(corpus, tmp_path_factory):
     """A run of one update. To be read only: `run` is a copy."""
 
     def train_one_step(path):
-        recipe = digits.recipe(steps=1, scored_sentences=0)
+        recipe = {**digits.SMALL, "steps": 1}
         train(corpus, path, "tiny", recipe, architecture=digits.TINY)
 
     path = made_once(tmp_path_factory, "digits-runs/run", train_one_step)
@@ -36,6 +48,25 @@ def one_step_run(corpus, tmp_path_factory):
 def run(one_step_run, tmp_path):
     shutil.copytree(one_step_run.path, tmp_path / "run")
     return Run.open(tmp_path / "run")
+
+
+@pytest.fixture
+def open_run(monkeypatch):
+    """Starts or resumes a run as `train` does, but trains nothing.
+
+    Returns the run, its data and the recipe.
+    """
+    opened = []
+    monkeypatch.setattr(fitting, "fit", lambda *values: opened.append(values))
+
+    def open_run(corpus, output, preset="tiny", **options):
+        names = {"architecture", "init_from", "tokenizer"}.intersection(options)
+        others = {name: options.pop(name) for name in names}
+        others = {"architecture": digits.TINY, **others}
+        train(corpus, output, preset, {**digits.SMALL, **options}, **others)
+        return opened.pop()[:3]
+
+    return open_run
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from keras_transformer.train.trainer import train
 def test_it_reports_and_writes_nothing(corpus, tmp_path, capsys, monkeypatch):
     (tmp_path / "temporary").mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
-    recipe = digits.recipe(steps=50, scored_sentences=0)
+    recipe = digits.recipe(steps=50)
     arguments = corpus, tmp_path / "run", "tiny", recipe
     run = train(*arguments, architecture=digits.TINY, dry_run=True)
     assert run is None

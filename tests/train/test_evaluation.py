@@ -13,7 +13,7 @@ from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.mixture import Entry
+from keras_transformer.train.data.reading import Part
 from keras_transformer.train.evaluation import describe, evaluate, record
 
 
@@ -69,7 +69,7 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
 
 def of_pairs(pairs, task=None):
     """A corpus that is one split."""
-    parts = [(Entry(data=["pairs"]), pairs)]
+    parts = [(Part(data=["pairs"], splits={}), pairs)]
     return types.SimpleNamespace(
         task=task or TranslationTask(),
         name="pairs",
@@ -106,7 +106,7 @@ def test_the_description_has_the_results(evaluated):
     text = describe(results)
     assert f"BLEU            {results['bleu']:6.2f}" in text
     assert f"perplexity      {results['perplexity']:6.2f}  per token" in text
-    assert "perplexity is that of 2 sentences" in text
+    assert "per token of 2 sentences" in text
     assert ("truncated" in text) == bool(results["truncated"])
     assert f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in" in text
     assert "TER" not in text and "repaired" not in text
@@ -128,7 +128,7 @@ def run(tmp_path):
     config = TransformerConfig.from_preset(
         "tiny", vocab_size=tokenizer.vocab_size
     )
-    return Run.create(tmp_path / "run", config, {}, tokenizer)
+    return Run.create(tmp_path / "run", config, tokenizer)
 
 
 def add(run, bleu, split="test"):

@@ -10,11 +10,17 @@ from generated_treebank import write_treebank
 from ids import rows
 
 from keras_transformer.support.errors import InputError
+from keras_transformer.tasks import TranslationTask
 from keras_transformer.tasks.parsing import Tree
 from keras_transformer.tasks.parsing.linearization import linearize
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.corpus import (
+    Corpus,
+    open_corpora,
+    open_corpus,
+)
+from keras_transformer.train.data.reading import Part
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 
@@ -54,7 +60,7 @@ def test_ids_are_those_of_the_kept_pairs_in_file_order(prepared, texts):
     assert prepared.max_length == 24
     assert prepared.shards[0].ids.dtype == np.uint16
     found = prepared.statistics
-    assert (found.pairs, found.dropped_long, found.dropped_empty) == (300, 2, 1)
+    assert (found.pairs, found.dropped) == (300, dict(long=2, empty=1))
 
 
 def test_other_splits_are_copied(prepared, texts):
@@ -70,13 +76,13 @@ def test_nothing_else_is_left(prepared):
     ]
     assert sorted(file.name for file in prepared.path.iterdir()) == [
         "prepared.json",
-        "test.source",
-        "test.target",
+        "test-00000.source",
+        "test-00000.target",
         "tokenizer.model",
         "train-00000.ids.npy",
         "train-00000.offsets.npy",
-        "valid.source",
-        "valid.target",
+        "valid-00000.source",
+        "valid-00000.target",
     ]
 
 
@@ -84,7 +90,8 @@ def test_a_line_break_in_a_copied_text_becomes_a_space(tmp_path):
     """Texts of TensorFlow Datasets may have some."""
     valid = [("a\nb\r", "\u2028c"), ("", "d")]
     splits = {"train": PAIRS, "valid": valid}
-    corpus = Corpus("mine", splits, "en", "de")
+    part = Part(data=["mine"], splits=splits)
+    corpus = Corpus("mine", TranslationTask(), [part])
     opened = open_corpus(str(prepare(corpus, tmp_path / "new", SIZES).path))
     assert read(opened, "valid") == [("a b ", "\u2028c"), ("", "d")]
 
@@ -96,6 +103,34 @@ def test_several_shards(prepared, texts, tmp_path, monkeypatch):
     assert len(sharded.shards) > 2
     assert rows(sharded.shards) == rows(prepared.shards)
     assert sharded.statistics == prepared.statistics
+
+
+def test_several_corpora(texts, tmp_path):
+    table = write_lines(tmp_path / "a.tsv", ["7\tone\teins", "8\ttwo\t"])
+    own = {"data": table, "columns": [2, 3], "tag": "<bt>", "weight": 0.5}
+    last = tmp_path / "last"
+    last.mkdir()
+    write_sides(last, "train", KEPT[:1])
+    write_sides(last, "valid", KEPT[1:2])
+    entries = {"data": texts.name}, own, {"data": str(last)}
+    corpus = open_corpora(entries, "en", "de")
+    prepared = prepare(corpus, tmp_path / "new", SIZES, splits=["valid"])
+    opened = open_corpus(str(prepared.path))
+    assert opened.splits == ("train", "valid")
+    assert (opened.source, opened.target) == ("en", "de")
+    assert str(opened.parts[1]) == f"{table} <bt>"
+    assert [part.weight for part in opened.parts] == [1, 0.5, 1]
+    statistics = [part.statistics for part in opened.parts]
+    assert [x.pairs for x in statistics] == [300, 1, 1]
+    assert [x.dropped["empty"] for x in statistics] == [1, 1, 0]
+    assert prepared.statistics.pairs == 302
+    first, _, third = opened.parts
+    valid = [(first, VALID), (third, KEPT[1:2])]
+    assert list(opened.pairs_of_parts("valid")) == valid
+    decoded = map(prepared.tokenizer.decode, rows(prepared.shards))
+    pairs = [*KEPT, ("<bt> one", "eins"), KEPT[0]]
+    assert list(decoded) == [text for pair in pairs for text in pair]
+    assert prepared.tokenizer.tags == ["<bt>"]
 
 
 def test_the_tokenizer_of_a_run(texts, one_step_run, tmp_path, capsys):

@@ -1,12 +1,9 @@
 """Batches of the token ids of a corpus, in an order that is global.
 
-A pass over the corpus is a random permutation of all pairs. It is computed
-where it is needed and never stored, so seeking is immediate.
-The next pairs of the permutation form a pool, which pools.py cuts into batches.
-
-A pool is read in the order of the files, from the first to the last. If the
-page cache can hold the corpus, the first pool reads about all of it, front to
-back, and the later ones find it in memory; if not, each pool reads it again.
+A pass over the corpus is a random permutation of all pairs, which is never
+stored, so that seeking is immediate. The next pairs of the permutation form a
+pool, which is read in the order of the files, and which pools.py cuts into
+batches.
 """
 
 import functools
@@ -26,9 +23,8 @@ from keras_transformer.train.data.reading import without_tuning
 _POOL_IDS = 2**23
 _PREFETCHED = 8
 
-# Of the block cipher that permutes the pairs. With TensorFlow's default of 4
-# the places of successive pairs are correlated (0.15 for 2 million pairs);
-# from 8 on no test that was tried can tell them from a random permutation.
+# Of the block cipher that permutes the pairs. With the default of 4 the places
+# of successive pairs are correlated: 0.15 for two million pairs.
 _ROUNDS = 16
 
 
@@ -130,7 +126,7 @@ class PairIds:
     def read(self, places: tf.Tensor) -> list[tf.Tensor]:
         """Returns sources and targets, int32 `[P, max_length]` each.
 
-        `places` are those of the pairs in all shards, `[P]`, ascending.
+        `places` among the pairs of all shards, `[P]`, ascend.
         """
         tokenizer, sides = self.tokenizer, []
         bounds = tf.searchsorted(places, self._first_pairs)  # [shards + 1]
@@ -160,7 +156,7 @@ class BatchOrder:
 
     def __init__(
         self,
-        shards: Sequence[TokenShard],  # of which only the lengths are read
+        shards: Sequence[TokenShard],  # only their lengths are read
         batch_tokens: int,  # at least two of `max_length`
         max_length: int,
         seed: int | None = None,  # None: one pass, which is not shuffled
@@ -192,7 +188,7 @@ class BatchOrder:
     def advance(
         self, position: tuple[int, int], batches: int
     ) -> tuple[int, int]:
-        """Returns the position so many batches after another one."""
+        """Returns the position after a number of further batches."""
         number, done = position
         done += batches
         while done > (size := int(self.count_batches(number).sum())):
@@ -226,7 +222,7 @@ class BatchOrder:
         return self._counts[number]
 
     def pool(self, pool: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns a pool, of which the number is counted over all passes.
+        """Returns a pool, counted over all passes.
 
         Places of its pairs in the corpus, `[P]`, and the results of `cut_pool`
         for them, with the batches in random order.
@@ -239,7 +235,6 @@ class BatchOrder:
         return places, longest_first, padded, cuts
 
     def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
-        """Draws the pairs of a pool, and cuts them into batches."""
         places = self._draw(number, pool)
         lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
         cut = pools.cut_pool(lengths, self.batch_tokens, self.max_length)
@@ -260,7 +255,7 @@ class BatchOrder:
     def _pairs_at(
         self, number: int | tf.Tensor, places: tf.Tensor
     ) -> tf.Tensor:
-        """Returns which pairs a pass has at places among all that it reads.
+        """Returns the pairs at places of a pass.
 
         Each pass begins in a part where the one before it ended.
         """
@@ -286,9 +281,8 @@ def make_batches(
 ) -> tf.data.Dataset:
     """Returns the batches of pairs in an order, from a position on.
 
-    Nothing is read that is before it. Everything is an operation of
-    TensorFlow: no thread of `tf.data` ever waits for Python, which would keep
-    the process from ending. For the batches see `training_batches`.
+    Everything is an operation of TensorFlow: a thread of `tf.data` that waits
+    for Python would keep the process from ending.
     """
     first, done = order.seek(start)
     end = order.num_pools if order.seed is None else 2**62
@@ -308,7 +302,6 @@ def make_batches(
 def _read_pool(
     pairs: PairIds, order: BatchOrder, pool: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
-    """Reads the pairs of a pool: the arguments of `_batches_of_pool`."""
     places, longest_first, padded, cuts = order.pool(pool)
     # In the order of the files: read forwards.
     forwards = tf.argsort(places)
@@ -325,8 +318,6 @@ def _batches_of_pool(
     padded: tf.Tensor,  # length to which each of `rows` is padded, [P]
     cuts: tf.Tensor,  # begin and end of each batch in `rows`, [batches, 2]
 ) -> tf.data.Dataset:
-    """Returns the batches of a pool."""
-
     def gather_batch(cut: tf.Tensor) -> tuple:
         chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]
         sides = (tf.gather(x, chosen)[:, :length] for x in (source, labels))
@@ -336,12 +327,11 @@ def _batches_of_pool(
 
 
 def _as_tensor(array: np.ndarray) -> Callable[[], tf.Tensor]:
-    """Returns a function that gives a tensor of an array.
+    """Returns a function that returns a tensor of an array.
 
-    If it is mapped, the tensor is in the memory of the file, of which nothing
-    is read before it is used: a variable, because `tf.constant` copies an
-    array, and `tf.data` each tensor that its functions use. An array that is
-    not mapped may not be aligned as TensorFlow needs.
+    The tensor of a mapped array is the memory of the file: in a variable,
+    because `tf.constant` and the functions of `tf.data` copy. The memory of
+    other arrays may not be aligned as TensorFlow needs.
     """
     if not isinstance(array, np.memmap):
         tensor = tf.constant(array)

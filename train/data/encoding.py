@@ -1,10 +1,11 @@
 """Turns pairs of texts into the token ids that training reads."""
 
+import collections
 import dataclasses
-import math
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, islice
+from itertools import chain, islice, starmap
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -16,8 +17,8 @@ from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import replace_invalid
 from keras_transformer.train.data.filters import (
     REASONS,
-    Examined,
-    keep_passing,
+    Pair,
+    reasons_of_lengths,
 )
 
 if TYPE_CHECKING:
@@ -32,8 +33,9 @@ SHARD_IDS = 2**26
 _SMALLEST_VOCABULARY = 4 + 256 + 1
 
 
-# Ids of texts one after the other, and how many each text has.
-Texts = tuple[np.ndarray, np.ndarray]
+class _FlatIds(NamedTuple):
+    ids: np.ndarray  # of texts one after the other
+    lengths: np.ndarray  # of each text
 
 
 class TokenShard(NamedTuple):
@@ -51,84 +53,37 @@ class TokenShard(NamedTuple):
 
 @dataclasses.dataclass
 class Statistics:
-    """Numbers of the pairs that training uses of a split, and of the others.
+    """Counts of the kept pairs, their tokens with end tokens, and reasons.
 
-    Tokens are counted with end tokens.
+    `vars` returns them as plain values.
     """
 
-    pairs: int = 0  # that are kept
-    # That are dropped, for each of `REASONS`.
-    dropped_long: int = 0  # because a side has more than `max_length` tokens
-    dropped_empty: int = 0  # because a side has no token but the end token
-    dropped_identical: int = 0
-    dropped_letters: int = 0
-    dropped_duplicate: int = 0
-    dropped_ratio: int = 0
-    source_tokens: int = 0  # of the kept pairs
+    pairs: int = 0
+    source_tokens: int = 0
     target_tokens: int = 0
-    longest: int = 0  # tokens of the longest text that is tokenized
+    dropped: collections.Counter[str] = dataclasses.field(
+        default_factory=collections.Counter
+    )
 
-    @property
-    def dropped(self) -> dict[str, int]:
-        """Numbers of dropped pairs by reason."""
-        return {x: getattr(self, f"dropped_{x}") for x in REASONS}
+    def __post_init__(self) -> None:
+        self.dropped = collections.Counter(self.dropped)
 
-    @property
-    def read(self) -> int:
-        """Number of pairs, kept or dropped."""
-        return self.pairs + sum(self.dropped.values())
-
-    def drop(self, reason: str) -> None:
-        """Adds a pair that is dropped."""
-        name = f"dropped_{reason}"
-        setattr(self, name, getattr(self, name) + 1)
-
-    def count(
-        self,
-        lengths: np.ndarray,
-        max_length: int,
-        max_ratio: float | None = None,
-    ) -> np.ndarray:
-        """Adds pairs, and returns the reason to drop each, `""` to keep it.
-
-        The lengths are those of source, target, source, ..., without end
-        tokens, which the limits include.
-        """
-        lengths = lengths.reshape(-1, 2) + 1
-        shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
-        is_uneven = longer > (max_ratio or math.inf) * shorter
-        tests = [shorter < 2, longer > max_length, is_uneven]
-        reasons = np.select(tests, ["empty", "long", "ratio"], "")
-        for reason in reasons[reasons != ""]:
-            self.drop(reason)
-        kept = lengths[reasons == ""]
-        source_tokens, target_tokens = kept.sum(axis=0).tolist()
-        self.pairs += len(kept)
-        self.source_tokens += source_tokens
-        self.target_tokens += target_tokens
-        self.longest = max(self.longest, int(lengths.max(initial=0)))
-        return reasons
-
-    def add(self, other: "Statistics") -> None:
-        """Adds those of other pairs."""
-        for field in dataclasses.fields(self):
-            join = max if field.name == "longest" else sum
-            values = getattr(self, field.name), getattr(other, field.name)
-            setattr(self, field.name, join(values))
+    def __add__(self, other: "Statistics") -> "Statistics":
+        both = vars(self).values(), vars(other).values()
+        return Statistics(*map(operator.add, *both))
 
     def describe(self, max_length: int) -> str:
         """Returns what is kept and what is dropped as a line of text."""
         *others, last = (
-            f"{count:,} {REASONS[reason]}"
-            for reason, count in self.dropped.items()
-            if count or reason in ("long", "empty")
+            f"{self.dropped[reason]:,} {description}"
+            for reason, description in REASONS.items()
+            if self.dropped[reason] or reason in ("long", "empty")
         )
         dropped = f"{', '.join(others)} and {last}"
         return (
             f"{self.pairs:,} pairs kept, {self.source_tokens:,} source and "
             f"{self.target_tokens:,} target tokens; dropped "
-            f"{dropped.format(max_length=max_length)}; the longest text has "
-            f"{self.longest:,} tokens"
+            f"{dropped.format(max_length=max_length)}"
         )
 
     def check(self, max_length: int) -> None:
@@ -145,8 +100,8 @@ class PairEncoder:
     """Tokenizes pairs, and drops those that training cannot use.
 
     These have an empty side, one of more than `max_length` tokens, with the
-    end token, or sides of a larger ratio than `max_ratio`. `on_dropped` gets
-    reason and texts of these pairs; `statistics` are those of all so far.
+    end token, or sides of a larger ratio than `max_ratio`. `on_dropped` is
+    called with each of these pairs; `statistics` count all pairs so far.
     """
 
     def __init__(
@@ -155,7 +110,7 @@ class PairEncoder:
         max_length: int,
         task: Task | None = None,
         max_ratio: float | None = None,
-        on_dropped: Callable[[str, Iterable[str]], None] | None = None,
+        on_dropped: Callable[[Pair], None] | None = None,
     ) -> None:
         self.statistics = Statistics()
         self._tokenizer = tokenizer
@@ -170,77 +125,72 @@ class PairEncoder:
     ) -> Iterator[TokenShard]:
         """Yields the ids of the pairs that are kept, in their order.
 
-        There is at least one shard, and only the last one is small. Pairs may
-        be `filters.Examined`, some of which have a reason already.
+        There is at least one shard, and only the last one is small. Pairs are
+        source and target, and perhaps a reason for which they are dropped.
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
-        examined = ((*pair, "")[:3] for pair in pairs)
-        return _make_shards(self._encode(examined), self._dtype)
+        batches, size, is_first = [], 0, True
+        for batch in self._encode(starmap(Pair, pairs)):
+            batches.append(batch)
+            size += batch.ids.size
+            if size >= SHARD_IDS:
+                yield self._shard(batches)
+                batches, size, is_first = [], 0, False
+        if size or is_first:
+            yield self._shard(batches)
 
-    def _encode(self, pairs: Iterable[Examined]) -> Iterator[Texts]:
-        """Yields ids and lengths of the texts of a batch that are kept."""
+    def _shard(self, batches: Sequence[_FlatIds]) -> TokenShard:
+        ids = [np.zeros(0, self._dtype), *(batch.ids for batch in batches)]
+        lengths = [[0], *(batch.lengths for batch in batches)]
+        offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
+        return TokenShard(np.concatenate(ids), offsets)
+
+    def _encode(self, pairs: Iterable[Pair]) -> Iterator[_FlatIds]:
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
             # `map` takes all batches that it is given at once.
             for batches in _batched(_batched(pairs, BATCH), 4 * cores):
                 encoded = executor.map(self._tokenize, batches)
                 for batch, texts in zip(batches, encoded, strict=True):
-                    yield self._select(batch, *texts)
+                    yield self._select(batch, texts)
 
-    def _select(
-        self,
-        pairs: Sequence[Examined],
-        ids: np.ndarray,
-        lengths: np.ndarray,
-    ) -> Texts:
-        reasons = self.statistics.count(lengths, *self._limits)
-        of_lengths = iter(reasons.tolist())
-        for source, target, reason in pairs:
-            if reason:
-                self.statistics.drop(reason)
-            else:
-                reason = next(of_lengths)
-            if reason and self._on_dropped is not None:
-                self._on_dropped(reason, (source, target))
-        keep = np.repeat(reasons == "", 2)
-        return ids[np.repeat(keep, lengths)], lengths[keep]
-
-    def _tokenize(self, pairs: Sequence[Examined]) -> Texts:
-        passing = list(keep_passing(pairs))
+    def _tokenize(self, pairs: Sequence[Pair]) -> _FlatIds:
+        passing = [pair[:2] for pair in pairs if not pair.dropped_for]
         sources, targets = list(zip(*passing, strict=True)) or ((), ())
         sources = self._task.encode_sources(self._tokenizer, sources)
         targets = self._task.encode_targets(self._tokenizer, targets)
         # Source, target, source, ...
         rows = [*chain.from_iterable(zip(sources, targets, strict=True))]
         ids = np.fromiter(chain.from_iterable(rows), self._dtype)
-        return ids, np.fromiter(map(len, rows), np.int64)
+        return _FlatIds(ids, np.fromiter(map(len, rows), np.int64))
+
+    def _select(self, pairs: Sequence[Pair], texts: _FlatIds) -> _FlatIds:
+        """Counts pairs, and returns the ids of those that are kept."""
+        statistics = self.statistics
+        lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens
+        reasons = reasons_of_lengths(lengths, *self._limits)
+        remaining = iter(reasons.tolist())
+        for pair in pairs:
+            reason = pair.dropped_for or next(remaining)
+            if reason:
+                statistics.dropped[reason] += 1
+                if self._on_dropped is not None:
+                    self._on_dropped(pair._replace(dropped_for=reason))
+        is_kept = reasons == ""
+        source_tokens, target_tokens = lengths[is_kept].sum(axis=0).tolist()
+        statistics.pairs += int(is_kept.sum())
+        statistics.source_tokens += source_tokens
+        statistics.target_tokens += target_tokens
+        is_kept = np.repeat(is_kept, 2)
+        ids = texts.ids[np.repeat(is_kept, texts.lengths)]
+        return _FlatIds(ids, texts.lengths[is_kept])
 
 
 def _decoded(pair: tuple[bytes, bytes]) -> tuple[str, str]:
     """Returns texts; as in a graph, U+FFFD is each byte that is not UTF-8."""
     texts = (text.decode(errors="surrogateescape") for text in pair)
     return tuple(map(replace_invalid, texts))
-
-
-def _make_shards(batches: Iterable[Texts], dtype: type) -> Iterator[TokenShard]:
-    ids, lengths, size, is_first = [], [], 0, True
-    for new_ids, new_lengths in batches:
-        ids.append(new_ids)
-        lengths.append(new_lengths)
-        size += new_ids.size
-        if size >= SHARD_IDS:
-            yield _make_shard(ids, lengths, dtype)
-            ids, lengths, size, is_first = [], [], 0, False
-    if size or is_first:
-        yield _make_shard(ids, lengths, dtype)
-
-
-def _make_shard(
-    ids: list[np.ndarray], lengths: list[np.ndarray], dtype: type
-) -> TokenShard:
-    offsets = np.cumsum(np.concatenate([[0], *lengths]), dtype=np.int32)
-    return TokenShard(np.concatenate([np.zeros(0, dtype), *ids]), offsets)
 
 
 def check_new_vocabulary(vocab_size: int) -> None:

@@ -1,8 +1,7 @@
 """Filters: which pairs of a corpus `prepare` drops.
 
 A pair is dropped for the first of these reasons: identical, letters, duplicate,
-empty, long, ratio. Each of the first two depends on the texts of the pair
-alone, the last three on their lengths in tokens.
+empty, long, ratio. The first three depend on its texts.
 """
 
 import contextlib
@@ -13,7 +12,10 @@ import math
 import os
 import re
 import unicodedata
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
 
 from keras_transformer.support.fields import (
     BOOLEAN,
@@ -24,7 +26,6 @@ from keras_transformer.support.fields import (
     number_from,
 )
 from keras_transformer.support.files import atomic_write
-from keras_transformer.train.data.reading import Split
 
 # Reasons to drop pairs, and how a line of statistics describes these pairs.
 REASONS = {
@@ -35,8 +36,18 @@ REASONS = {
     "duplicate": "that occurred before",
     "ratio": "with sides of too different lengths",
 }
-# Source, target, and the reason to drop the pair: "" to keep it.
-Examined = tuple[str, str, str]
+
+
+class Pair(NamedTuple):
+    """A pair of texts, and the reason for which it is dropped, if any."""
+
+    source: str
+    target: str
+    dropped_for: str = ""
+
+
+# Returns the reason to drop a source and a target, "" to keep them.
+TextFilter = Callable[[str, str], str]
 
 
 @document_fields
@@ -49,8 +60,8 @@ class PairFilters:
 
     max_ratio: float | None = described(
         number_from(1, math.inf),
-        "drop pairs of which one side has more than so many times the tokens "
-        "of the other, counted with end tokens",
+        "drop pairs where one side has more than this many times the tokens of "
+        "the other, counted with end tokens",
         None,
     )
     deduplicate: bool = described(
@@ -61,36 +72,31 @@ class PairFilters:
     )
     min_letters: float = described(
         FRACTION,
-        "drop pairs of which a side has a smaller share of letters among its "
-        "characters, spaces left out, such as 0.5",
+        "drop pairs where letters are a smaller share of the characters of a "
+        "side, spaces left out, such as 0.5",
         0.0,
     )
 
     def __post_init__(self) -> None:
         check_fields(self)
 
+    def text_filters(self, find_duplicates: bool = False) -> list[TextFilter]:
+        """Returns the filters of texts, for one reading of a part."""
+        filters: list[TextFilter] = []
+        if self.drop_identical:
+            filters.append(lambda x, y: "identical" if x == y else "")
+        if self.min_letters:
+            filters.append(self._find_few_letters)
+        if self.deduplicate and find_duplicates:
+            filters.append(duplicate_filter())
+        return filters
+
+    def _find_few_letters(self, *texts: str) -> str:
+        share = min(map(share_of_letters, texts))
+        return "letters" if share < self.min_letters else ""
+
 
 NO_FILTERS = PairFilters()
-
-
-@dataclasses.dataclass(frozen=True)
-class ExaminedPairs:
-    """Pairs of a split, examined by the filters that need texts alone."""
-
-    split: Split
-    filters: PairFilters
-
-    def __iter__(self) -> Iterator[Examined]:
-        filters = self.filters
-        for source, target in self.split:
-            reason = ""
-            if filters.drop_identical and source == target:
-                reason = "identical"
-            elif filters.min_letters and filters.min_letters > min(
-                share_of_letters(source), share_of_letters(target)
-            ):
-                reason = "letters"
-            yield source, target, reason
 
 
 # Vowels of many scripts are marks.
@@ -107,37 +113,45 @@ def share_of_letters(text: str) -> float:
     return letters / len(characters) if characters else 1.0
 
 
-def keep_passing(examined: Iterable[Examined]) -> Iterator[tuple[str, str]]:
-    """Returns the pairs without a reason."""
-    return (
-        (source, target) for source, target, reason in examined if not reason
-    )
-
-
-def mark_duplicates(examined: Iterable[Examined]) -> Iterator[Examined]:
-    """Yields pairs, and another reason for all but the first of equal ones."""
+def duplicate_filter() -> TextFilter:
+    """Returns a new filter of all but the first of equal pairs."""
     hashes = set()
-    for source, target, reason in examined:
-        if not reason:
-            content = f"{source}\0{target}".encode()  # no text has a NUL
-            key = hashlib.blake2b(content, digest_size=16).digest()
-            reason = "duplicate" if key in hashes else ""
-            hashes.add(key)
-        yield source, target, reason
+
+    def find_duplicate(source: str, target: str) -> str:
+        content = f"{source}\0{target}".encode()  # no text has a NUL
+        key = hashlib.blake2b(content, digest_size=16).digest()
+        if key in hashes:
+            return "duplicate"
+        hashes.add(key)
+        return ""
+
+    return find_duplicate
+
+
+def reasons_of_lengths(
+    lengths: np.ndarray, max_length: int, max_ratio: float | None
+) -> np.ndarray:
+    """Returns the reason to drop each pair, "" to keep it, `[pairs]`.
+
+    The lengths are in tokens with the end tokens, `[pairs, 2]`.
+    """
+    shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
+    is_uneven = longer > (max_ratio or math.inf) * shorter
+    tests = [shorter < 2, longer > max_length, is_uneven]
+    return np.select(tests, ["empty", "long", "ratio"], "")
 
 
 @contextlib.contextmanager
-def write_dropped(
-    path: str | os.PathLike,
-) -> Iterator[Callable[[str, Iterable[str]], None]]:
-    """Yields a function that writes the reason and the texts of a pair.
+def write_dropped(path: str | os.PathLike) -> Iterator[Callable[[Pair], None]]:
+    """Yields a function that writes a pair: reason, source, target.
 
     The file has them between tabs, and appears when it is complete.
     """
     with atomic_write(path) as partial, open(partial, "wb") as file:
 
-        def write(reason: str, pair: Iterable[str]) -> None:
-            texts = (re.sub(r"[\t\r\n]", " ", text) for text in pair)
-            file.write(("\t".join((reason, *texts)) + "\n").encode())
+        def write(pair: Pair) -> None:
+            texts = (re.sub(r"[\t\r\n]", " ", text) for text in pair[:2])
+            line = "\t".join((pair.dropped_for, *texts))
+            file.write(f"{line}\n".encode())
 
         yield write

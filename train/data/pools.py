@@ -10,18 +10,14 @@ import tensorflow as tf
 
 from keras_transformer.text import Tokenizer
 
-# Each bucket length is about 15% above the previous one. Measured with a
-# vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25 gives
-# 16%, and 1.1 gives 10% but half as many shapes again.
+# With a vocabulary of 8k, 12% to 14% of a batch is padding; a ratio of 1.25
+# gives 16%, and 1.1 gives 10% but half as many shapes again.
 _SHORTEST_BUCKET = 8
 _BUCKET_RATIO = 1.15
 
 
 def bucket_lengths(max_length: int) -> list[int]:
-    """Returns the padded lengths of batches; the last one is `max_length`.
-
-    They grow geometrically by about 15%: 8, 10, 12, 14, 17, 20, 23, 27, ...
-    """
+    """Returns the padded lengths of batches: 8, 10, 12, ..., `max_length`."""
     lengths = [min(_SHORTEST_BUCKET, max_length)]
     while lengths[-1] < max_length:
         longer = math.ceil(lengths[-1] * _BUCKET_RATIO)

@@ -1,91 +1,117 @@
-"""The base class of the readers of all corpus formats, and their helpers."""
+"""Readers of pairs of texts, and the parts of a corpus that have them."""
 
-import abc
-import contextlib
 import dataclasses
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, BinaryIO
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import POSITIVE_NUMBER, check_values
+from keras_transformer.text.tags import check_tags
+from keras_transformer.train.data.encoding import Statistics
+from keras_transformer.train.data.filters import Pair, TextFilter
 
 if TYPE_CHECKING:
     import tensorflow as tf
 
 SPLITS = ("train", "valid", "test")
 
-# Records per call of an op. One at a time is far slower, and more than this is
-# not faster.
-READ_BATCH = 1024
 
-
-@dataclasses.dataclass
-class Split(abc.ABC):
-    """One split of a corpus; each storage format has its own subclass.
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """Reads the pairs of a split.
 
     An iteration yields source and target of each pair, in the order of the
-    files, which it reads. It raises `InputError` at the first fault: a file is
+    files, which it reads. It raises an error at the first fault: a file is
     missing or damaged, a text is not UTF-8 or has no counterpart, or there are
     no pairs at all.
     """
 
     name: str  # in messages
-    paths: Sequence[str] = ()  # files, in reading order
+    read: Callable[[], Iterator[tuple[str, str]]]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
-        is_empty = True
-        for pair in self.read():
-            is_empty = False
-            yield pair
-        if is_empty:
+        pairs = self.read()
+        first = next(pairs, None)
+        if first is None:
             raise InputError(
                 f"A corpus must have pairs. Received: {self.name}, which is "
                 "empty."
             )
+        yield first
+        yield from pairs
 
-    @abc.abstractmethod
-    def read(self) -> Iterator[tuple[str, str]]:
-        """Yields the pairs, perhaps none."""
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part:
+    """A part of a corpus; most corpora have one.
+
+    Args:
+        data: As in `open_corpus`.
+        splits: For each split the pairs of source and target.
+        source: Language code of the source, or None if it is unknown.
+        target: Language code of the target, or None.
+        weight: How often a pass over the corpus reads each pair of this part.
+        tag: What its sources begin with: a tag such as `<bt>` or `>>fra<<`, or
+            several that spaces separate; the first one may be a language.
+        statistics: Those of the split `train`, if it is prepared.
+    """
+
+    data: Sequence[str]
+    splits: Mapping[str, Iterable[tuple[str, str]]]
+    source: str | None = None
+    target: str | None = None
+    weight: float = 1.0
+    tag: str | None = None
+    statistics: Statistics | None = None
+
+    def __post_init__(self) -> None:
+        check_values(POSITIVE_NUMBER, weight=self.weight)
+        check_tags(self.tags)
+        if any(tag.startswith(">>") for tag in self.tags[1:]):
+            raise InputError(
+                "A language must be the first tag, such as `>>deu<< <bt>`, and "
+                f"the only language. Received: tag={self.tag!r}"
+            )
+
+    @property
+    def tags(self) -> list[str]:
+        """The tags in `tag`."""
+        return (self.tag or "").split()
+
+    @property
+    def language(self) -> str | None:
+        """The first of the tags if it is a language, such as `>>fra<<`."""
+        return next((x for x in self.tags if x.startswith(">>")), None)
+
+    def pairs(
+        self, split: str, filters: Sequence[TextFilter] = ()
+    ) -> Iterator[Pair]:
+        """Yields the pairs of a split with tags; filters do not see these."""
+        tags = "".join(f"{tag} " for tag in self.tags)
+        for source, target in self.splits[split]:
+            reason = ""
+            for find_reason in filters:
+                reason = reason or find_reason(source, target)
+            yield Pair(tags + source, target, reason)
+
+    def __str__(self) -> str:
+        return " ".join([*self.data, *self.tags])
+
+
+def shared_language(parts: Iterable[Part], side: str) -> str | None:
+    """Returns the source or the target language if all parts share it."""
+    languages = {getattr(part, side) for part in parts}
+    return languages.pop() if len(languages) == 1 else None
 
 
 def without_tuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
     """Returns the dataset without the tuning of tf.data.
 
-    Parallelism and buffers are given here. The thread that tunes them can miss
-    that its iterator is deleted. The deletion then waits for about as long as
-    the iterator has lived, up to a minute.
+    The thread that tunes can miss that its iterator is deleted. The deletion
+    then waits for as long as the iterator has lived, up to a minute.
     """
     import tensorflow as tf
 
     options = tf.data.Options()
     options.autotune.enabled = False
     return dataset.with_options(options)
-
-
-def open_file(path: str) -> BinaryIO:
-    """Opens a file of a corpus for reading bytes."""
-    try:
-        return open(path, "rb")
-    except OSError as error:
-        raise InputError(
-            "A file of the corpus cannot be read. Received: "
-            f"{path} ({error.strerror})"
-        ) from error
-
-
-@contextlib.contextmanager
-def open_text(path: str) -> Iterator[BinaryIO]:
-    """Opens a file of text, which may be compressed, for reading bytes."""
-    with open_file(path) as file, decompressed(file, path) as text:
-        yield text
-
-
-def decode_pair(pair: Sequence[bytes], place: str) -> tuple[str, str]:
-    """Decodes source and target, which were read at `place`, from UTF-8."""
-    try:
-        source, target = (x.decode("utf-8").replace("\0", "") for x in pair)
-        return source, target
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"A corpus must be UTF-8 text. Received: {place}: {error.reason}"
-        ) from None

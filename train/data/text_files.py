@@ -1,70 +1,40 @@
-"""Corpora in text files: a folder, two files, or one .tsv file."""
+"""Corpora in text files: a folder, two files, or one file of columns."""
 
 import codecs
+import functools
 import itertools
+import logging
 import os
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterator, Sequence
 
-from keras_transformer.support.compressed import without_suffix
+from keras_transformer.support.compressed import decompressed, without_suffix
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.data.reading import SPLITS, Split, open_text
+from keras_transformer.support.fields import Rule, check_values
+from keras_transformer.train.data.reading import SPLITS, Reader
 
+logger = logging.getLogger(__name__)
 
-class TextFiles(Split):
-    """Text files with a pair per line."""
-
-    def _lines(self) -> Iterator[Iterator[str]]:
-        """Yields the lines of each file."""
-        return map(_read_lines, self.paths)
-
-    def _unequal(self) -> InputError:
-        sides = []
-        for path in self.paths:
-            count = sum(1 for _ in _read_lines(path))
-            sides.append(f"{path} with {count} line{'s' * (count != 1)}")
-        return InputError(
-            "Both sides of a corpus must have the same number of lines. "
-            f"Received: {', '.join(sides)}"
-        )
-
-
-class LineFiles(TextFiles):
-    """Two files, line N of one being the translation of line N of the other."""
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        for pair in itertools.zip_longest(*self._lines()):
-            if None in pair:
-                raise self._unequal()
-            yield pair
-
-
-class Tsv(TextFiles):
-    """A file whose first two tab-separated columns are source and target."""
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        (path,), (lines,) = self.paths, self._lines()
-        for number, line in enumerate(lines, start=1):
-            source, *others = line.split("\t", 2)
-            if not others:
-                raise InputError(
-                    "A line of a .tsv corpus must be source, tab, target. "
-                    f"Received: {path}, line {number}, without a tab"
-                )
-            yield source, others[0]
+_COLUMNS = Rule(
+    lambda x: [isinstance(y, int) and y >= 1 for y in x] == [True, True],
+    "the numbers of two columns, counted from 1",
+)
+# Lines of a file that show what its columns contain.
+_FIRST_LINES = 100
+_NUMBER = re.compile(r"\s*-?\d[\d.,]*(e-?\d+)?\s*", re.IGNORECASE)
 
 
 def open_folder(
-    folder: str, names: Sequence[str], source: str | None, target: str | None
-) -> dict[str, LineFiles]:
-    """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form.
-
-    `names` are those of all its files that belong to a split.
-    """
-    files = {without_suffix(name): name for name in reversed(sorted(names))}
+    folder: str, source: str | None, target: str | None
+) -> dict[str, Reader]:
+    """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form."""
+    files = {
+        without_suffix(name): name
+        for name in sorted(os.listdir(folder), reverse=True)
+        if name.partition(".")[0] in SPLITS
+    }
     languages = sorted({name.partition(".")[2] for name in files})
-    content = f"The folder has files for: {', '.join(languages)}"
-    if not languages:
-        content = "The folder has no files train.LANGUAGE"
+    content = f"The folder has files for: {', '.join(languages) or 'none'}"
     if not source or not target:
         raise InputError(
             "A folder needs the language codes of source and target, the "
@@ -73,16 +43,16 @@ def open_folder(
         )
     splits = {}
     for split in SPLITS:
-        sides = [f"{split}.{language}" for language in (source, target)]
-        paths = [os.path.join(folder, files.get(side, side)) for side in sides]
-        missing = [path for path in paths if not os.path.isfile(path)]
-        if not missing:
-            splits[split] = LineFiles(" and ".join(paths), paths)
-        elif len(missing) == 1:
-            (present,) = set(paths) - set(missing)
+        sides = [f"{split}.{source}", f"{split}.{target}"]
+        present = [
+            os.path.join(folder, files[side]) for side in sides if side in files
+        ]
+        if len(present) == 2:
+            splits[split] = open_two_files(present)
+        elif present:
             raise InputError(
-                f"A split needs both sides. Received: {present} without "
-                f"{missing[0]}. {content}"
+                f"A split must have {' and '.join(sides)}. Received: "
+                f"{present[0]} alone. {content}"
             )
     if not splits:
         raise InputError(
@@ -92,18 +62,76 @@ def open_folder(
     return splits
 
 
-def _raw_lines(file: Iterable[bytes]) -> Iterator[bytes]:
-    """Yields the lines of a file; an empty last one without LF is none."""
-    for line in file:
-        if not line.strip(b"\r"):
-            return
-        yield line
+def open_two_files(paths: Sequence[str]) -> Reader:
+    """Returns the pairs of the lines of two files."""
+    read = functools.partial(_read_two_files, paths)
+    return Reader(" and ".join(paths), read)
+
+
+def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
+    for pair in itertools.zip_longest(*map(_read_lines, paths)):
+        if None in pair:
+            counts = (sum(1 for _ in _read_lines(path)) for path in paths)
+            sides = map("{} with {} lines".format, paths, counts)
+            raise InputError(
+                "Both sides of a corpus must have the same number of lines. "
+                f"Received: {', '.join(sides)}"
+            )
+        yield pair
+
+
+def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
+    """Returns the pairs of two columns of a file, by default the first two."""
+    suffix = os.path.splitext(without_suffix(path))[1]
+    lines = []
+    if suffix in (".tsv", ".txt"):
+        lines = list(itertools.islice(_read_lines(path), _FIRST_LINES))
+    if suffix != ".tsv" and not any("\t" in line for line in lines):
+        raise InputError(
+            "A single file must be a .tsv file with source, tab, target on "
+            f"each line. Received: {path}. If it has one language, name the "
+            "file of the other language too; of a treebank, name the folder."
+        )
+    if columns is None:
+        columns = 1, 2
+        _warn_of_numbers(path, lines)
+    check_values(_COLUMNS, columns=columns)
+    return Reader(path, functools.partial(_read_table, path, *columns))
+
+
+def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:
+    """Warns if the first of several columns contains ids or scores."""
+    columns = zip(*(line.split("\t") for line in lines), strict=False)
+    are_numbers = [all(map(_NUMBER.fullmatch, cells)) for cells in columns]
+    if are_numbers.count(False) > 1 and are_numbers[0]:
+        logger.warning(
+            f"{path} is read with columns 1 and 2, and the first contains "
+            "numbers only. Choose the columns of source and target with "
+            "columns, such as --columns 2 3."
+        )
+
+
+def _read_table(
+    path: str, source: int, target: int
+) -> Iterator[tuple[str, str]]:
+    last = max(source, target)
+    for number, line in enumerate(_read_lines(path), start=1):
+        cells = line.split("\t", last)
+        if len(cells) < last:
+            raise InputError(
+                f"Each line must have {last} columns or more, with tabs "
+                f"between them. Received: {path}, line {number}, with "
+                f"{len(cells)}"
+            )
+        yield cells[source - 1], cells[target - 1]
 
 
 def _read_lines(path: str) -> Iterator[str]:
     """Yields the lines without their ends and a leading byte order mark."""
-    with open_text(path) as file:
-        for number, line in enumerate(_raw_lines(file), start=1):
+    with open(path, "rb") as file, decompressed(file, path) as lines:
+        for number, line in enumerate(lines, start=1):
+            if not line.strip(b"\r"):
+                return  # behind the last LF
             text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)

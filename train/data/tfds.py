@@ -1,84 +1,80 @@
 """Corpora of TensorFlow Datasets."""
 
 import contextlib
-import dataclasses
+import functools
 import os
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.train.data import reading
+from keras_transformer.train.data.reading import Reader, without_tuning
 
+if TYPE_CHECKING:
+    import tensorflow_datasets as tfds
 
-@dataclasses.dataclass(kw_only=True)
-class TFDSSplit(reading.Split):
-    """A split of a dataset of TensorFlow Datasets."""
-
-    builder: Any  # the tfds.core.DatasetBuilder, which has downloaded it
-    split: str  # its name there
-    features: tuple[str, str]  # source and target
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        import tensorflow_datasets as tfds
-
-        # One file at a time, in the order of the files. Without a cache, which
-        # would stay in memory.
-        order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-        examples = self.builder.as_dataset(
-            split=self.split, shuffle_files=False, read_config=order
-        )
-        pairs = examples.map(lambda x: tuple(x[name] for name in self.features))
-        batches = iter(reading.without_tuning(pairs.batch(reading.READ_BATCH)))
-        number = 0
-        while True:
-            with _explained(self.name):
-                batch = next(batches, None)
-            if batch is None:
-                return
-            for pair in zip(*(side.numpy() for side in batch), strict=True):
-                number += 1
-                yield reading.decode_pair(pair, f"{self.name}, pair {number}")
+# Pairs that are read at once. One at a time is far slower.
+_BATCH = 1024
 
 
 def open_splits(
     name: str, source: str | None, target: str | None
-) -> dict[str, TFDSSplit]:
-    """Returns the splits of `NAME/CONFIG`, downloading it if necessary.
+) -> dict[str, Reader]:
+    """Returns the splits of `tfds:NAME/CONFIG`, downloading it if necessary.
 
     Source and target are features. `"validation"` is renamed to `"valid"`.
 
     Raises:
-        InputError: If there is no such dataset, it has no such features, or
-            TensorFlow Datasets fails.
+        InputError: If the dataset or the features do not exist, or TensorFlow
+            Datasets fails.
     """
     with explain_missing_packages(InputError):
         import tensorflow_datasets as tfds
 
-    with _explained(f"tfds:{name}"):
-        builder = tfds.builder(name, data_dir=os.environ.get("TFDS_DATA_DIR"))
+    with _explained(name):
+        builder = tfds.builder(
+            name.removeprefix("tfds:"), data_dir=os.environ.get("TFDS_DATA_DIR")
+        )
     features = builder.info.features
     languages = []
     if isinstance(features, tfds.features.FeaturesDict):
         languages = sorted(features.keys())
     if source not in languages or target not in languages:
         raise InputError(
-            f"source and target must be features of tfds:{name}: "
+            f"source and target must be features of {name}: "
             f"{', '.join(languages)}. Received: source={source!r}, "
             f"target={target!r}"
         )
-    with _explained(f"tfds:{name}"):
+    with _explained(name):
         builder.download_and_prepare()
-    splits = {}
-    for split in builder.info.splits:
-        renamed = "valid" if split == "validation" else split
-        splits[renamed] = TFDSSplit(
-            f"tfds:{name}, split {renamed}",
-            features=(source, target),
-            builder=builder,
-            split=split,
+    read = functools.partial(_read, name, builder, (source, target))
+    return {
+        "valid" if split == "validation" else split: Reader(
+            f"{name}, split {split}", functools.partial(read, split)
         )
-    return splits
+        for split in builder.info.splits
+    }
+
+
+def _read(
+    name: str,
+    builder: "tfds.core.DatasetBuilder",
+    features: tuple[str, str],
+    split: str,
+) -> Iterator[tuple[str, str]]:
+    import tensorflow_datasets as tfds
+
+    # One file at a time, in the order of the files. Without a cache, which
+    # would stay in memory.
+    order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+    with _explained(f"{name}, split {split}"):
+        examples = builder.as_dataset(
+            split=split, shuffle_files=False, read_config=order
+        )
+        pairs = examples.map(lambda x: tuple(x[side] for side in features))
+        for batch in without_tuning(pairs.batch(_BATCH)):
+            for pair in zip(*(side.numpy() for side in batch), strict=True):
+                yield tuple(x.decode().replace("\0", "") for x in pair)
 
 
 @contextlib.contextmanager

@@ -1,30 +1,28 @@
 """Treebanks: pairs of a sentence and its tree, from `.mrg` files."""
 
+import functools
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.tasks.parsing import read_trees
-from keras_transformer.train.data.reading import SPLITS, Split, open_file
+from keras_transformer.train.data.reading import SPLITS, Reader
 
-FILES = {f"{split}.mrg": split for split in SPLITS}
-
-
-class Treebank(Split):
-    """The trees of a file, each after its words, separated by spaces."""
-
-    def read(self) -> Iterator[tuple[str, str]]:
-        open_file(self.name).close()  # a clear message if it cannot be read
-        for tree in read_trees(self.name):
-            yield " ".join(tree.words), str(tree)
+_FILES = {f"{split}.mrg": split for split in SPLITS}
 
 
-def open_folder(folder: str, names: Sequence[str]) -> dict[str, Treebank]:
-    """Returns the splits of the files `SPLIT.mrg` in a folder."""
+def open_folder(folder: str) -> dict[str, Reader]:
+    """Returns the splits of the files `SPLIT.mrg` in a folder, if any."""
     splits = {}
-    for name in names:
+    for name in sorted(os.listdir(folder)):
         path = os.path.join(folder, name)
-        if os.path.isfile(path):
-            split = FILES[without_suffix(name)]
-            splits.setdefault(split, Treebank(path, [path]))
+        split = _FILES.get(without_suffix(name))
+        if split is not None and os.path.isfile(path):
+            reader = Reader(path, functools.partial(_read, path))
+            splits.setdefault(split, reader)
     return splits
+
+
+def _read(path: str) -> Iterator[tuple[str, str]]:
+    for tree in read_trees(path):
+        yield " ".join(tree.words), str(tree)

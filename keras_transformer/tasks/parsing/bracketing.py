@@ -49,14 +49,8 @@ def bracketing_scores(
         A score is 0 if there is nothing to count.
 
     Raises:
-        InputError: If the numbers of trees or the words of two trees differ,
-            or a text is not a tree.
+        InputError: If the words of two trees differ, or a text is not a tree.
     """
-    if len(hypotheses) != len(references):
-        raise InputError(
-            "Each hypothesis must have one reference. Received: "
-            f"{len(hypotheses)} hypotheses, {len(references)} references"
-        )
     total: Counter[str] = Counter()
     for number, pair in enumerate(zip(hypotheses, references, strict=True), 1):
         trees = [Tree.from_string(text) for text in pair]

@@ -32,7 +32,6 @@ class ParsingTask(Task):
     name = "parsing"
     output = "trees"
     search = BeamSearch(beam_size=21, alpha=0.3, extra_length=300)
-    repairs = True
     targets_are_text = False
     metrics: ClassVar[dict[str, str]] = {
         "f1": "F1",
@@ -62,7 +61,7 @@ class ParsingTask(Task):
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
-        missing = sorted(set(needed) - set(getattr(vocabulary, "symbols", ())))
+        missing = sorted(set(needed) - set(vocabulary.symbols))
         if missing:
             raise InputError(
                 "A parser can only be trained further on trees with the labels "

@@ -45,14 +45,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
     left_out = 0
-    lines = _read_lines(path)
-    for number, tree in read_bracketed(lines, str(path)):
-        events = (node for event, node in tree.walk() if event == "open")
-        if any(node.label in ROOTS for node in events if node is not tree):
-            raise InputError(
-                f"{path}, line {number}: Expected one root in the tree that "
-                "begins here. Received: two. A closing bracket may be missing."
-            )
+    for _, tree in read_bracketed(_read_lines(path), str(path)):
         tree = _normalize(tree)
         if tree.children:
             yield tree

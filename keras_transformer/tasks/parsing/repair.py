@@ -16,16 +16,10 @@ def restore_tree(
     words: Sequence[str],
     spelled: Iterable[str],
 ) -> tuple[Tree, bool]:
-    """Returns the tree over a sentence that a sequence stands for.
+    """Returns the tree that a sequence stands for, and whether it was repaired.
 
-    Args:
-        pieces: The sequence: symbols and pieces of words.
-        are_symbols: Whether each of the pieces is a symbol.
-        words: The words of the sentence, without round brackets.
-        spelled: The joined pieces of each word.
-
-    Returns:
-        The tree, and whether its symbols differ from those of the sequence.
+    The sequence consists of symbols and pieces of words. `words` are those of
+    the sentence, without round brackets, and `spelled` their joined pieces.
     """
     symbols, written, word = [], [], ""
     for piece, is_symbol in zip(pieces, are_symbols, strict=True):

@@ -68,10 +68,9 @@ class Tree:
         """
         trees = [tree for _, tree in read_bracketed(text.split("\n"))]
         if len(trees) != 1:
-            shown = repr(text if len(text) <= 60 else text[:60] + "...")
             raise InputError(
                 "A text must have one tree. Received: "
-                f"{len(trees)} trees in {shown}"
+                f"{len(trees)} trees in {text!r:.60}"
             )
         return trees[0]
 

@@ -94,16 +94,3 @@ def test_other_objects_are_refused(save):
     ):
         with pytest.raises(InputError, match=expected):
             read_tensors(save(state))
-
-
-def test_the_safetensors_of_torch(tmp_path):
-    save_model = pytest.importorskip("safetensors.torch").save_model
-    module = torch.nn.Linear(3, 3)
-    module.tied = module.weight
-    path = tmp_path / "model.safetensors"
-    save_model(module, path)
-    tensors = read_tensors(path)
-    expected = module.state_dict()
-    assert sorted(tensors) == sorted(expected) == ["bias", "tied", "weight"]
-    for name, tensor in expected.items():
-        np.testing.assert_array_equal(tensors[name], tensor.numpy())

@@ -26,7 +26,7 @@ def folder(translator, tmp_path_factory):
 def converted(folder, monkeypatch):
     """Makes the trained model what conversion, which takes long, returns."""
     content = (folder / "model.tflite").read_bytes()
-    monkeypatch.setattr(writer, "_convert", lambda graphs, dtype: content)
+    monkeypatch.setattr(writer, "_convert", lambda *_: content)
 
 
 def listing(path):
@@ -100,12 +100,6 @@ def test_other_dtypes(tokenizer, tmp_path, policy):
     keras.config.set_dtype_policy(policy)
     other = kt.Translator(small_model(tokenizer), tokenizer)
     refused(other, tmp_path, f"dtype={policy}")
-
-
-def test_an_ensemble_with_and_without_a_window(tokenizer, tmp_path):
-    models = [small_model(tokenizer, attention_window=w) for w in (None, 3)]
-    ensemble = kt.Translator(models, tokenizer)
-    refused(ensemble, tmp_path, "attention_window=")
 
 
 class OtherFeedForward(kt.layers.FeedForward):

@@ -52,11 +52,9 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
         assert shard.offsets.dtype == np.int32
         assert encoder.statistics == Statistics(
             pairs=len(PAIRS),
-            dropped_long=2,
-            dropped_empty=5,
+            dropped=dict(long=2, empty=5),
             source_tokens=sum(len(ids) + 1 for ids in expected[::2]),
             target_tokens=sum(len(ids) + 1 for ids in expected[1::2]),
-            longest=len(library.encode(LONG)) + 1,
         )
 
 
@@ -71,25 +69,35 @@ def test_ids_are_those_of_the_tokenizer(tokenizer):
     assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
 
 
-def test_reasons_of_lengths():
-    """The limits are with end tokens, which the lengths lack."""
-    pairs = [(0, 8), (8, 2), (7, 0), (5, 2), (2, 6), (7, 7), (1, 3), (8, 0)]
-    for ratio, uneven in ((2, "ratio"), (None, "")):
-        statistics, lengths = Statistics(), np.array(pairs)
-        found = statistics.count(lengths.reshape(-1), 8, ratio)
-        expected = ["empty", "long", "empty", "", uneven, "", "", "empty"]
-        assert found.tolist() == expected
-        assert statistics.count(lengths[:0], 8, ratio).tolist() == []
-        kept = lengths[found == ""] + 1
-        assert statistics == Statistics(
-            len(kept),
-            dropped_empty=3,
-            dropped_long=1,
-            dropped_ratio=bool(ratio),
-            source_tokens=kept[:, 0].sum(),
-            target_tokens=kept[:, 1].sum(),
-            longest=9,
-        )
+def test_what_is_dropped_is_reported(tokenizer, monkeypatch):
+    """In the order of the pairs, whatever the reason, and over batches."""
+    monkeypatch.setattr(encoding, "BATCH", 2)
+    pairs = [("a", "b", "letters"), ("dog", "Hund"), ("", "c"), (LONG, "d")]
+    dropped = []
+    encoder = PairEncoder(tokenizer, 20, None, 1.5, dropped.append)
+    list(encoder.shards([*pairs, ("dog", "Hund " * 4), ("e", "f", "long")]))
+    assert [(pair.target.strip(), pair.dropped_for) for pair in dropped] == [
+        ("b", "letters"),
+        ("c", "empty"),
+        ("d", "long"),
+        ("Hund Hund Hund Hund", "ratio"),
+        ("f", "long"),
+    ]
+    counts = dict(letters=1, empty=1, long=2, ratio=1)
+    assert encoder.statistics.dropped == counts
+    assert encoder.statistics.pairs == 1
+
+
+def test_statistics_are_added():
+    both = Statistics(1, 2, 3, dict(long=1, empty=2)) + Statistics(
+        4, 5, 6, dict(long=3, ratio=1)
+    )
+    assert vars(both) == dict(
+        pairs=5,
+        source_tokens=7,
+        target_tokens=9,
+        dropped=dict(long=4, empty=2, ratio=1),
+    )
 
 
 def test_one_token_too_long(tokenizer, library):
@@ -98,7 +106,7 @@ def test_one_token_too_long(tokenizer, library):
         encoder = PairEncoder(tokenizer, maximum)
         (shard,) = encoder.shards([("dog dog dog dog", "dog")])
         found = encoder.statistics
-        assert (found.pairs, found.dropped_long) == (kept, 1 - kept)
+        assert (found.pairs, found.dropped["long"]) == (kept, 1 - kept)
         assert shard.offsets.size == 2 * kept + 1
 
 
@@ -154,11 +162,9 @@ def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
 
 def test_no_pair_is_left():
     Statistics(pairs=1).check(20)
-    found = Statistics(dropped_long=3, dropped_empty=1, dropped_ratio=2)
-    assert found.read == 6
+    found = Statistics(dropped=dict(long=3, empty=1, ratio=2))
     message = (
-        "Received: 0 pairs kept, .* dropped 3 longer than 20 tokens, 1 with an "
-        "empty side and 2 with sides of too different lengths; .*max_length"
+        "0 pairs kept, .* 3 longer than 20 .* 1 with .* 2 with .*max_length"
     )
     with pytest.raises(InputError, match=message):
         found.check(20)

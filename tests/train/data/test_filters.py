@@ -1,27 +1,27 @@
 """Which pairs are dropped, and the file of them."""
 
+import numpy as np
 import pytest
-from corpora import write_sides
 
 from keras_transformer.train.data import filters
-from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.filters import ExaminedPairs, PairFilters
+from keras_transformer.train.data.filters import Pair, PairFilters
+from keras_transformer.train.data.reading import Part
 
 
-def reasons(names, **values):
-    split = open_corpus(names).pairs("train")
-    examined = ExaminedPairs(split, PairFilters(**values))
-    assert list(examined) == list(examined)  # it can be read again
-    pairs = [(source, target) for source, target, _ in examined]
-    assert pairs == [tuple(pair[:2]) for pair in split]
-    return [reason for _, _, reason in examined]
+def reasons(pairs, find_duplicates=False, **values):
+    part = Part(data=["a"], splits={"train": pairs})
+    own = PairFilters(**values).text_filters(find_duplicates)
+    return [pair.dropped_for for pair in part.pairs("train", own)]
 
 
-def test_each_filter_of_texts_is_off_by_default(tmp_path):
-    names = write_sides(tmp_path, pairs=[("a", "a"), ("12", "!"), ("", "")])
-    assert reasons(names) == [""] * 3
-    assert reasons(names, drop_identical=True) == ["identical", "", "identical"]
-    assert reasons(names, min_letters=0.5) == ["", "letters", ""]
+def test_each_filter_of_texts_is_off_by_default():
+    pairs = [("a", "a"), ("12", "!"), ("", ""), ("12", "!")]
+    assert reasons(pairs, find_duplicates=True) == [""] * 4
+    identical = ["identical", "", "identical", ""]
+    assert reasons(pairs, drop_identical=True) == identical
+    assert reasons(pairs, min_letters=0.5) == ["", "letters", "", "letters"]
+    assert reasons(pairs, deduplicate=True) == [""] * 4
+    assert reasons(pairs, True, deduplicate=True)[2:] == ["", "duplicate"]
 
 
 @pytest.mark.parametrize(
@@ -38,36 +38,37 @@ def test_the_share_of_letters(text, share):
     assert filters.share_of_letters(text) == share
 
 
-def test_exactly_so_many_letters_are_enough(tmp_path):
-    names = write_sides(
-        tmp_path, pairs=[("a1", "b"), ("a", "b2"), ("a", "b34")]
-    )
-    assert reasons(names, min_letters=0.5) == ["", "", "letters"]
+def test_exactly_so_many_letters_are_enough():
+    pairs = [("a1", "b"), ("a", "b2"), ("a", "b34")]
+    assert reasons(pairs, min_letters=0.5) == ["", "", "letters"]
 
 
 def test_all_but_the_first_of_equal_pairs_are_duplicates():
     """What another reason rules out is not a first one."""
-    examined = [
-        *[("a", "b", "letters"), ("a", "b", ""), ("a b", "", "")],
-        *[("a", "b", ""), ("a", "b", "letters"), ("a", " b", "")],
-        ("a b", "", ""),
-    ]
-    marked = list(filters.mark_duplicates(examined))
-    assert [pair for *pair, _ in marked] == [pair for *pair, _ in examined]
-    assert [reason for *_, reason in marked] == [
-        *["letters", "", "", "duplicate", "letters", "", "duplicate"]
-    ]
+    pairs = [("a", "1"), ("a", "b"), ("a b", ""), ("a", "b"), ("a", " b")]
+    found = reasons(
+        [*pairs, ("a", "1"), ("a b", "")],
+        *(True,),
+        deduplicate=True,
+        min_letters=0.5,
+    )
+    assert found == ["letters", "", "", "duplicate", "", "letters", "duplicate"]
 
 
-def test_what_a_tokenizer_is_trained_on():
-    examined = [("a", "b", "letters"), ("c", "d", "")]
-    assert list(filters.keep_passing(examined)) == [("c", "d")]
+def test_reasons_of_lengths():
+    """Limits and lengths are with end tokens."""
+    pairs = [(1, 9), (9, 3), (8, 1), (6, 3), (3, 7), (8, 8), (2, 4), (9, 1)]
+    for ratio, uneven in ((2, "ratio"), (None, "")):
+        found = filters.reasons_of_lengths(np.array(pairs), 8, ratio)
+        expected = ["empty", "long", "empty", "", uneven, "", "", "empty"]
+        assert found.tolist() == expected
+    assert filters.reasons_of_lengths(np.zeros([0, 2]), 8, 2).tolist() == []
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
     path = tmp_path / "dropped.tsv"
     with filters.write_dropped(path) as write:
-        write("long", ("ä\tb", "c\r\nd"))
-        write("empty", ["", "e"])
+        write(Pair("ä\tb", "c\r\nd", "long"))
+        write(Pair("", "e", "empty"))
         assert not path.exists()
     assert path.read_bytes().decode() == "long\tä b\tc  d\nempty\t\te\n"

@@ -1,11 +1,8 @@
 """The training state in `state.npz`: everything that training resumes from."""
 
-import contextlib
 import json
 import re
-from collections.abc import Iterator
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,52 +14,39 @@ if TYPE_CHECKING:
     import keras
 
 
-def save_state(
-    run: Run, model: "keras.Model", step: int, positions: np.ndarray
-) -> None:
-    """Writes the state of a compiled model after an update atomically.
-
-    `positions`, `[workers, 2]`, are the next batches of each worker's data.
-    """
+def save_state(run: Run, model: "keras.Model", step: int) -> None:
+    """Writes the state of a compiled model after an update atomically."""
     variables = model_variables(model)
     header = dict(step=step, names=list(variables))
     values = (variable.numpy() for variable in variables.values())
     arrays = {f"{i:06d}": value for i, value in enumerate(values)}
     with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
-        np.savez(file, header=json.dumps(header), position=positions, **arrays)
+        np.savez(file, header=json.dumps(header), **arrays)
 
 
-def load_state(run: Run, model: "keras.Model") -> tuple[int, np.ndarray]:
-    """Assigns what `save_state` wrote for this run; returns step, positions."""
-    variables = model_variables(model)
-    with _open_state(run.state_path) as (header, file):
-        step, names = header["step"], header["names"]
-        positions = file["position"]
-        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
-    for name, variable in variables.items():
-        variable.assign(values[name])
-    return step, positions
+def load_state(run: Run, model: "keras.Model") -> int:
+    """Assigns what `save_state` wrote, and returns the number of updates.
 
-
-def load_step(path: Path) -> int:
-    """Reads the number of updates alone; raises as `load_state` does."""
-    with _open_state(path) as (header, _):
-        return header["step"]
-
-
-@contextlib.contextmanager
-def _open_state(path: Path) -> Iterator[tuple[dict[str, Any], Any]]:
+    Raises:
+        InputError: If the file is damaged.
+    """
+    path = run.state_path
     try:
         with np.load(path) as file:
-            yield json.loads(str(file["header"])), file
+            header = json.loads(str(file["header"]))
+            names = enumerate(header["names"])
+            values = {name: file[f"{i:06d}"] for i, name in names}
     except PermissionError:
         raise
     except Exception as error:  # a damaged file may raise anything
         raise InputError(
             f"{path} must be a training state. Received: {error}. It is "
-            "damaged: train into a different folder, perhaps with --init-from "
+            "damaged: train into a different folder, perhaps with init_from "
             "this run."
         ) from error
+    for name, variable in model_variables(model).items():
+        variable.assign(values[name])
+    return header["step"]
 
 
 def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:

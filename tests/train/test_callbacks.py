@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.fitting import callbacks
-from keras_transformer.train.fitting.callbacks import (
+from keras_transformer.train import callbacks
+from keras_transformer.train.callbacks import (
     CheckFinite,
     Checkpoints,
     EarlyStopping,
@@ -215,7 +215,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     run = object()
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     counter = StepCounter(12, 40)
-    checkpoints = Checkpoints(run, 5, counter, lambda: "positions")
+    checkpoints = Checkpoints(run, 5, counter)
     model = FakeModel()
     checkpoints.set_model(model)
     checkpoints.set_params({"steps": 3})
@@ -227,7 +227,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     assert "saving after this step" in capfd.readouterr().err
     with pytest.raises(error) as raised:
         checkpoints.on_train_batch_end(1, {})
-    assert saved == [(run, model, 12, "positions")]
+    assert saved == [(run, model, 12)]
     assert checkpoints.saved_step == 12
     assert getattr(raised.value, "code", 143) == 143
     checkpoints.on_train_end()
@@ -248,7 +248,7 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
         save_checkpoint=lambda *_: saved.append("checkpoint"),
         save_best=lambda *_: saved.append("best"),
     )
-    checkpoints = Checkpoints(run, 5, StepCounter(step, 40), lambda: None)
+    checkpoints = Checkpoints(run, 5, StepCounter(step, 40))
     checkpoints.set_model(FakeModel())
     checkpoints.set_params({"steps": 10})
     checkpoints.on_train_begin()
@@ -263,14 +263,14 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
 
 def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():
     counter = StepCounter(12, 40)
-    checkpoints = Checkpoints(None, 5, counter, lambda: "positions")
+    checkpoints = Checkpoints(None, 5, counter)
     counter.step = 20
     checkpoints.on_epoch_end(0, {})
     assert checkpoints.saved_step == 20
 
 
 def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
-    checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
+    checkpoints = Checkpoints(None, 5, StepCounter(12, 40))
     checkpoints.set_model(FakeModel())
     checkpoints.on_train_begin()
     os.kill(os.getpid(), signal.SIGINT)
@@ -283,7 +283,7 @@ def test_ctrl_c_that_a_shell_has_switched_off_stays_so(monkeypatch):
     """As in `keras-transformer train ... &` in a script."""
     handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        checkpoints = Checkpoints(None, 5, StepCounter(12, 40), None)
+        checkpoints = Checkpoints(None, 5, StepCounter(12, 40))
         checkpoints.set_model(FakeModel())
         checkpoints.on_train_begin()
         assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN

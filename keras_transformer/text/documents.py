@@ -16,10 +16,8 @@ class SplitDocument:
     """The sentences of a text, and the text around them.
 
     `sentences` are those with letters, in order, without list marks, each once.
-    The rest is kept: sentences without letters, whitespace and list marks. A
-    sentence begins with the token of the `language`, if there is one. A token
-    of one of the `languages` counts for the sentences after it in its line,
-    which begin with it instead.
+    A sentence begins with the token of the `language`, if there is one, or of
+    the language of `languages` that the line has named last.
     """
 
     def __init__(

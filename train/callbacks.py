@@ -9,24 +9,21 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import keras
-import tensorflow as tf
 
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
-from keras_transformer.train.fitting.training_log import CSVLog
-from keras_transformer.train.fitting.training_state import save_state
+from keras_transformer.train.state import save_state
 from keras_transformer.train.strategy import worker
+from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
-_SAMPLES = 3
 # Every float16 gradient that overflows halves the loss scale, and every 2,000
 # that do not double it. At this scale the gradient is NaN, not too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
@@ -125,39 +122,26 @@ class EarlyStopping(keras.callbacks.Callback):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds `val_score`, the task's score of the outputs, to the logs.
-
-    With `samples`, a folder, it writes some outputs there for TensorBoard:
-    Keras' `TensorBoard`, which writes the logs, does not write texts.
-    """
+    """Adds `val_score`, the task's score of the outputs, to the logs."""
 
     def __init__(
         self,
         translator: Translator,
         pairs: Sequence[tuple[str, str]],
         target: str | None,
-        samples: Path | None,
     ) -> None:
         super().__init__()
         self.translator = translator
         self.sources, self.references = map(list, zip(*pairs, strict=True))
         self.target = target
-        self._writer = samples and tf.summary.create_file_writer(str(samples))
+        self.metric = translator.task.choose_metric(self.references, target)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         hypotheses = self.translator(self.sources)
-        task = self.translator.task
-        metric = task.watched_metric
-        scores = task.scores(hypotheses, self.references, self.target, [metric])
-        logs["val_score"] = scores[metric]
-        if self._writer is None:
-            return
-        texts = zip(self.sources, hypotheses, self.references, strict=True)
-        with self._writer.as_default(epoch):
-            for number, sample in enumerate(list(texts)[:_SAMPLES], start=1):
-                text = "**source** {}\n\n**output** {}\n\n**reference** {}"
-                tf.summary.text(f"sample_{number}", text.format(*sample))
-        self._writer.flush()
+        scores = self.translator.task.scores(
+            hypotheses, self.references, self.target, [self.metric]
+        )
+        logs["val_score"] = scores[self.metric]
 
 
 class Progress(keras.callbacks.Callback):
@@ -226,7 +210,7 @@ class Checkpoints(keras.callbacks.Callback):
 
     In this order, so that a run that is killed in between repeats an epoch
     instead of losing a part of it. Keras' own callbacks write neither
-    atomically nor the data position.
+    atomically nor the state of the optimizer.
 
     Ctrl-C saves the state after the current update, and then raises
     `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
@@ -241,13 +225,11 @@ class Checkpoints(keras.callbacks.Callback):
         run: Run | None,  # None on workers other than the chief
         max_to_keep: int,
         counter: StepCounter,
-        gather_positions: Callable[[], Any],  # [workers, 2], of all together
     ) -> None:
         super().__init__()
         self.run = run
         self.max_to_keep = max_to_keep
         self.counter = counter
-        self.gather_positions = gather_positions
         self.saved_step = counter.step  # of the state, on every worker
         self._received: int | None = None
         self._handlers: dict[int, Any] = {}
@@ -284,9 +266,8 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _save_state(self) -> None:
         """Saves the state; then ends training if a signal was received."""
-        positions = self.gather_positions()
         if self.run is not None:
-            save_state(self.run, self.model, self.counter.step, positions)
+            save_state(self.run, self.model, self.counter.step)
         self.saved_step = self.counter.step
         if self._received == signal.SIGINT:
             raise KeyboardInterrupt

@@ -2,7 +2,7 @@
 
 import pytest
 
-from keras_transformer.inference.documents import SplitDocument
+from keras_transformer.text.documents import SplitDocument
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import keras
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
 COLUMNS = (
@@ -55,14 +54,8 @@ def read_log(path: Path) -> list[dict[str, float]]:
     """Returns the rows of `log.csv`; none if it does not exist."""
     if not path.exists():
         return []
-    try:
-        return [
-            {"step": float(row["step"])}
-            | {x: float(row[x]) for x in COLUMNS if row.get(x)}
-            for row in csv.DictReader(path.read_text("utf-8").splitlines())
-        ]
-    except (KeyError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{path} must be a training log. Received: {error}. Move it away: "
-            "training resumes without it."
-        ) from error
+    return [
+        {"step": float(row["step"])}
+        | {x: float(row[x]) for x in COLUMNS if row.get(x)}
+        for row in csv.DictReader(path.read_text("utf-8").splitlines())
+    ]

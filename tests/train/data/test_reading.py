@@ -1,0 +1,59 @@
+"""Parts of a corpus: tags, languages, weights, filters."""
+
+import pytest
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.train.data.filters import Pair
+from keras_transformer.train.data.reading import Part, shared_language
+
+
+def make_part(pairs=(), **values):
+    return Part(data=["a", "b"], splits={"train": pairs}, **values)
+
+
+def test_pairs_have_tags_which_filters_do_not_see():
+    part = make_part([("x", "x"), ("  y", "")], tag=">>de<<  <bt>")
+    seen = []
+
+    def drop_equal(source, target):
+        seen.append((source, target))
+        return "equal" if source == target else ""
+
+    def drop_all(source, target):
+        return "any"
+
+    assert list(part.pairs("train")) == [
+        Pair(">>de<< <bt> x", "x"),
+        Pair(">>de<< <bt>   y", ""),
+    ]
+    pairs = part.pairs("train", [drop_equal, drop_all])
+    assert [pair.dropped_for for pair in pairs] == ["equal", "any"]
+    assert seen == [("x", "x"), ("  y", "")]
+    assert str(part) == "a b >>de<< <bt>"
+
+
+@pytest.mark.parametrize("weight", [0, -1, float("nan"), float("inf"), "1"])
+def test_invalid_weights(weight):
+    with pytest.raises(InputError, match=f"weight={weight!r}"):
+        make_part(weight=weight)
+
+
+@pytest.mark.parametrize("tag", ["bt", "<bt> x", ">>fr<", "<b>t"])
+def test_invalid_tags(tag):
+    with pytest.raises(InputError, match=tag.split()[-1]):
+        make_part(tag=tag)
+
+
+@pytest.mark.parametrize("tag", ["<bt> >>de<<", ">>fr<< >>de<<"])
+def test_a_language_is_the_first_tag(tag):
+    assert make_part(tag=">>de<< <bt>").language == ">>de<<"
+    assert make_part(tag="<bt>").language is None
+    with pytest.raises(InputError, match=f"tag='{tag}'"):
+        make_part(tag=tag)
+
+
+def test_the_language_that_parts_share():
+    parts = [make_part(source="en", target=x) for x in ("de", "de", None)]
+    assert shared_language(parts, "source") == "en"
+    assert shared_language(parts[:2], "target") == "de"
+    assert shared_language(parts, "target") is None

@@ -1,0 +1,207 @@
+"""Parts of a training, without its updates."""
+
+import dataclasses
+import signal
+
+import digits
+import pytest
+import tensorflow as tf
+
+from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.model import Transformer
+from keras_transformer.train import callbacks, fitting, strategy
+from keras_transformer.train.data import batching
+from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.fitting import compiled_model
+from keras_transformer.train.strategy import Worker, open_strategy
+
+
+class Stop(Exception):
+    """Ends a test where nothing else is of interest."""
+
+
+def stop(*_, **__):
+    raise Stop
+
+
+def test_the_recipe_reaches_the_compiled_model(one_step_run):
+    recipe = digits.recipe(
+        label_smoothing=0.3,
+        clip_norm=0.7,
+        warmup_steps=11,
+        learning_rate_scale=2.5,
+        gradient_accumulation_steps=3,
+        dtype="mixed_bfloat16",
+        jit_compile=True,
+    )
+    strategy = open_strategy("single")
+    model = compiled_model(one_step_run.config, recipe, strategy)
+    assert model.loss.label_smoothing == 0.3
+    assert model.optimizer.global_clipnorm == 0.7
+    assert model.gradient_accumulation_steps == 3
+    assert model.compute_dtype == "bfloat16"
+    rate = 2.5 * 16**-0.5 * 11**-1.5  # of the first step
+    assert float(model.optimizer.learning_rate) == pytest.approx(rate)
+    adam = model.optimizer
+    assert (adam.beta_1, adam.beta_2, adam.epsilon) == (0.9, 0.98, 1e-9)
+    plain = compiled_model(one_step_run.config, digits.recipe(), strategy)
+    assert plain.optimizer.global_clipnorm is None
+    compiled = [x.get_compile_config()["jit_compile"] for x in (model, plain)]
+    assert compiled == [True, False]
+
+
+@pytest.fixture(scope="module")
+def model(one_step_run):
+    strategy = open_strategy("single")
+    return compiled_model(one_step_run.config, digits.recipe(), strategy)
+
+
+@pytest.fixture
+def fit(one_step_run, model, monkeypatch):
+    """Fits as if the run were at a step, until something raises `Stop`."""
+    monkeypatch.setattr(fitting, "compiled_model", lambda *_: model)
+    data = open_corpus(str(one_step_run.path / "data"))
+
+    def fit(step=1, run=one_step_run, **values):
+        monkeypatch.setattr(fitting, "_restore", lambda *_: step)
+        recipe = digits.recipe(**{"steps": 20, "steps_per_epoch": 5, **values})
+        with pytest.raises(Stop):
+            fitting.fit(run, data, recipe, open_strategy("single"))
+
+    return fit
+
+
+def test_seed_and_determinism_are_set_first(fit, monkeypatch):
+    calls = []
+    monkeypatch.setattr(
+        tf.config.experimental,
+        "enable_op_determinism",
+        lambda: calls.append("deterministic"),
+    )
+    monkeypatch.setattr(fitting.keras.utils, "set_random_seed", calls.append)
+    monkeypatch.setattr(fitting, "compiled_model", stop)
+    fit(seed=7)
+    fit(seed=8, deterministic=True)
+    assert calls == [7, 8, "deterministic"]
+
+
+@pytest.fixture
+def trained_with(monkeypatch):
+    """What the model would be trained with: orders, positions, arguments."""
+    found = []
+
+    def make_batches(pairs, order, position):
+        found.extend([order, position])
+        return tf.data.Dataset.range(1)
+
+    def model_fit(self, batches, **values):
+        found.append(values)
+        raise Stop
+
+    monkeypatch.setattr(batching, "one_pass", lambda *_: "valid")
+    monkeypatch.setattr(batching, "make_batches", make_batches)
+    monkeypatch.setattr(Transformer, "fit", model_fit)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("step", "expected"), [(7, (3, 1, 2)), (10, (5, 2, 4)), (0, (5, 0, 4))]
+)
+def test_an_epoch_that_was_interrupted_is_completed(
+    fit, trained_with, step, expected
+):
+    fit(step, scored_sentences=5)
+    order, position, values = trained_with
+    assert position == order.advance((0, 0), step)
+    names = ("steps_per_epoch", "initial_epoch", "epochs")
+    assert tuple(values[name] for name in names) == expected
+    assert values["validation_data"] == "valid"
+    # A run that is killed repeats an epoch, instead of losing a part.
+    assert [type(x).__name__ for x in values["callbacks"]] == [
+        "StepCounter",
+        "CheckFinite",
+        "ValidationScore",
+        "Progress",
+        "CSVLog",
+        "EarlyStopping",
+        "Checkpoints",
+    ]
+
+
+def test_each_worker_has_its_part_of_a_batch(fit, trained_with, monkeypatch):
+    monkeypatch.setattr(strategy, "worker", lambda _: Worker(1, 2))
+    monkeypatch.setattr(strategy, "distribute", lambda batches, *_, **__: None)
+    fit()
+    order, _, values = trained_with
+    assert (order.batch_tokens, order.max_length) == (256, 24)
+    assert (order.seed, order.worker_share) == (1, (1, 2))
+    # The chief alone writes and reports.
+    assert [type(x).__name__ for x in values["callbacks"]] == [
+        *("StepCounter", "CheckFinite"),
+        *("CSVLog", "EarlyStopping", "Checkpoints"),
+    ]
+    assert values["callbacks"][-1].run is None
+
+
+def test_a_training_reports_its_data(fit, monkeypatch, capsys):
+    monkeypatch.setattr(Transformer, "fit", stop)
+    fit(steps=2)
+    printed = capsys.readouterr().out
+    assert "train: 360 pairs kept" in printed
+    assert "valid: 40 pairs kept, 243 source and 441 target" in printed
+    assert "train: 2 steps are at most 0.2 passes" in printed
+    fit(step=0, steps=1, batch_tokens=48)
+    printed = capsys.readouterr().out
+    assert "1 steps are less than 0.1 passes" in printed
+
+
+def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
+    sizes = []
+
+    def one_pass(shards, tokenizer, batch_tokens, max_length):
+        sizes.append(batch_tokens)
+        raise Stop
+
+    monkeypatch.setattr(batching, "one_pass", one_pass)
+    for parts in (4, 20):
+        fit(gradient_accumulation_steps=parts)
+    assert sizes == [128, 48]  # at least a pair of max_length, 24
+
+
+def test_outputs_are_scored_with_the_search_of_the_run(
+    fit, one_step_run, trained_with
+):
+    search = BeamSearch(6, 1.0, 7, length_penalty="power")
+    run = dataclasses.replace(one_step_run, search=search)
+    fit(run=run, scored_sentences=5)
+    score = trained_with[-1]["callbacks"][2]
+    greedy = BeamSearch(1, 1.0, 7, length_penalty="power")
+    assert score.translator.search == greedy
+    assert (score.target, len(score.sources)) == ("de", 5)
+
+
+def test_all_callbacks_end_if_one_of_them_fails(
+    fit, monkeypatch, capsys, ctrl_c
+):
+    handler = signal.getsignal(signal.SIGINT)
+
+    def model_fit(self, batches, *, callbacks, **values):
+        for callback in callbacks:
+            callback.set_model(self)
+            callback.on_train_begin()
+        assert signal.getsignal(signal.SIGINT) != handler
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(callbacks.Progress, "on_train_end", stop)
+    monkeypatch.setattr(Transformer, "fit", model_fit)
+    fit()
+    assert signal.getsignal(signal.SIGINT) == handler
+    assert "resumes after step 1\n" in capsys.readouterr().out
+
+
+def test_an_error_before_the_first_update_is_reported_as_it_is(
+    fit, monkeypatch
+):
+    """Callbacks, TensorBoard among them, have not started then."""
+    monkeypatch.setattr(batching.BatchOrder, "advance", stop)
+    fit(tensorboard=True)

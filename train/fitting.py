@@ -1,0 +1,250 @@
+"""Compiles a model, gives it the state of its run, and fits it."""
+
+import contextlib
+import dataclasses
+import functools
+import logging
+import math
+from collections.abc import Iterator
+
+import keras
+import numpy as np
+import tensorflow as tf
+
+from keras_transformer import optimizers
+from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.run_folder import Run
+from keras_transformer.inference.translator import Translator
+from keras_transformer.losses import LabelSmoothedCrossEntropy
+from keras_transformer.metrics import TokenNLL
+from keras_transformer.model import Transformer
+from keras_transformer.text.tokenizer_training import sample
+from keras_transformer.train import callbacks, dry_run, state
+from keras_transformer.train import strategy as strategies
+from keras_transformer.train.data import batching, encoding
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.training_log import CSVLog
+
+logger = logging.getLogger(__name__)
+
+
+def fit(
+    run: Run,
+    data: Corpus,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
+    only_try: bool = False,
+) -> None:
+    """Trains the model of a run to the end of its recipe.
+
+    Args:
+        run: The run, which the chief alone writes.
+        data: Its prepared corpus.
+        recipe: How to train.
+        strategy: Where to train.
+        only_try: Take a few steps and report what a training would take.
+    """
+    train, worker = data.prepared, strategies.worker(strategy)
+    keras.utils.set_random_seed(recipe.seed)
+    if recipe.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    logger.info(f"strategy: {strategies.describe(strategy)}")
+    logger.info(f"model: {run.config.num_parameters:,} parameters")
+    model = compiled_model(run.config, recipe, strategy)
+    step = _restore(model, run)
+    if step >= recipe.steps:
+        logger.info(f"training: all {recipe.steps:,} steps are done")
+        return
+    _report_data(data, recipe)
+    order = batching.BatchOrder(
+        train.shards,
+        recipe.batch_tokens // worker.count,
+        train.max_length,
+        recipe.seed,
+        worker,
+        [(part.statistics.pairs, part.weight) for part in train.parts],
+    )
+    pairs = batching.PairIds(train.shards, train.tokenizer, train.max_length)
+    if only_try:
+        dry_run.try_steps(model, recipe, order, pairs)
+        return
+    valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
+    valid = _validation_batches(valid_texts, data, recipe)
+    counter = callbacks.StepCounter(step, recipe.steps)
+    log = CSVLog(run.path / "log.csv", step, worker.is_chief)
+    stopping = callbacks.EarlyStopping(recipe.patience, log)
+    checkpoints = callbacks.Checkpoints(
+        run if worker.is_chief else None, recipe.max_to_keep, counter
+    )
+    chain = [counter, callbacks.CheckFinite()]
+    if worker.is_chief:
+        texts = valid_texts if valid is not None else []
+        chain += _reports(model, run, recipe, texts, counter)
+    chain += [log, stopping, checkpoints]
+    if valid is not None:
+        valid = strategies.distribute(valid, strategy, among_workers=True)
+    epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
+    with _ended_callbacks(chain, checkpoints):
+        # Twice if training was stopped in the middle of an epoch.
+        while counter.step < recipe.steps and not stopping.is_exhausted():
+            epoch, done = divmod(counter.step, recipe.steps_per_epoch)
+            position = order.advance((0, 0), counter.step)
+            batches = batching.make_batches(pairs, order, position)
+            model.fit(
+                strategies.distribute(batches, strategy),
+                validation_data=valid,
+                steps_per_epoch=recipe.steps_per_epoch - done,
+                initial_epoch=epoch,
+                epochs=epoch + 1 if done else epochs,
+                shuffle=False,  # the batches are shuffled
+                verbose=0,  # `Progress` prints
+                callbacks=chain,
+            )
+    if stopping.is_exhausted():
+        logger.info(
+            f"early stopping: no improvement for {recipe.patience} epochs"
+        )
+
+
+def compiled_model(
+    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
+) -> Transformer:
+    """Returns a new model with the loss and the optimizer of a recipe."""
+    with strategy.scope():
+        # The training state refers to variables by name.
+        model = Transformer(config, dtype=recipe.dtype, name="transformer")
+        rate = config.d_model, recipe.warmup_steps, recipe.learning_rate_scale
+        pad_id = config.pad_id
+        model.compile(
+            optimizers.adam(
+                *rate, global_clipnorm=recipe.clip_norm, name="adam"
+            ),
+            LabelSmoothedCrossEntropy(recipe.label_smoothing, pad_id=pad_id),
+            metrics=[TokenNLL(pad_id=pad_id)],
+            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
+            jit_compile=recipe.jit_compile,
+        )
+    return model
+
+
+def _restore(model: Transformer, run: Run) -> int:
+    """Gives the model of every worker the chief's state.
+
+    Returns the updates so far.
+    """
+    strategy, step = model.distribute_strategy, 0
+    worker = strategies.worker(strategy)
+    init_from = run.request.get("init_from")
+    if worker.is_chief and run.state_path.exists():
+        step = state.load_state(run, model)
+        logger.info(f"training: resumed after step {step:,}")
+    elif worker.is_chief:
+        if init_from is not None:
+            past = Run.open(init_from)
+            checkpoint = past.find_checkpoint()
+            # The weights alone: the optimizer starts again, with warm-up.
+            model.set_weights(past.load_model(checkpoint).get_weights())
+            logger.info(f"weights: {checkpoint}")
+        # From now on the run does not need the other one.
+        state.save_state(run, model, step)
+    if worker.count > 1:
+        broadcast = functools.partial(strategies.broadcast_from_chief, strategy)
+        step = int(broadcast(np.array(step)))
+        for variable in state.model_variables(model).values():
+            variable.assign(broadcast(variable.numpy()))
+    return step
+
+
+def _report_data(data: Corpus, recipe: Recipe) -> None:
+    """Logs what a training reads, and how often."""
+    train = data.prepared
+    logger.info(f"train: {train.statistics.describe(recipe.max_length)}")
+    tokens = 0.0
+    for part in train.parts:
+        own = part.statistics
+        tokens += part.weight * (own.source_tokens + own.target_tokens)
+        if len(train.parts) > 1:
+            described = own.describe(recipe.max_length)
+            logger.info(f"  {part}, weight {part.weight:g}: {described}")
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    steps = f"{recipe.steps:,} steps"
+    logger.info(f"train: {steps} are {passes} passes over the data")
+
+
+def _validation_batches(
+    texts: list[tuple[str, str]], data: Corpus, recipe: Recipe
+) -> tf.data.Dataset | None:
+    """Returns the validation batches; None if there are none."""
+    if not texts:
+        logger.info("no validation split: skipping validation")
+        return None
+    train = data.prepared
+    encoder = encoding.PairEncoder(
+        train.tokenizer, train.max_length, train.task
+    )
+    shards = list(encoder.shards(texts))
+    logger.info(f"valid: {encoder.statistics.describe(recipe.max_length)}")
+    if not encoder.statistics.pairs:
+        return None
+    # As much memory as a part of a training batch needs.
+    part = recipe.batch_tokens // recipe.gradient_accumulation_steps
+    sizes = max(part, 2 * recipe.max_length), recipe.max_length
+    return batching.one_pass(shards, train.tokenizer, *sizes)
+
+
+def _reports(
+    model: Transformer,
+    run: Run,
+    recipe: Recipe,
+    valid_texts: list[tuple[str, str]],
+    counter: callbacks.StepCounter,
+) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks that score, log and plot, in this order."""
+    chain: list[keras.callbacks.Callback] = []
+    folder, label = run.path / "tensorboard", ""
+    if valid_texts and recipe.scored_sentences:
+        greedy = dataclasses.replace(run.search, beam_size=1)
+        translator = Translator(model, run.tokenizer, greedy, task=run.task)
+        drawn = sample(
+            enumerate(valid_texts), recipe.scored_sentences, recipe.seed
+        )
+        score = callbacks.ValidationScore(
+            translator,
+            [pair for _, pair in sorted(drawn)],
+            run.languages[1],
+        )
+        chain.append(score)
+        label = run.task.metrics[score.metric]
+    chain.append(callbacks.Progress(counter, label))
+    if recipe.tensorboard:
+        board = keras.callbacks.TensorBoard(str(folder), write_graph=False)
+        chain.append(board)
+    return chain
+
+
+@contextlib.contextmanager
+def _ended_callbacks(
+    chain: list[keras.callbacks.Callback], checkpoints: callbacks.Checkpoints
+) -> Iterator[None]:
+    """Ends all callbacks if training is stopped, and says how to resume.
+
+    Keras does not end them, and a bar would stay open.
+    """
+    try:
+        yield
+    except BaseException as error:
+        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
+        # The stack runs all, the last one first, even if one of them fails.
+        with contextlib.ExitStack() as stack:
+            if isinstance(error, expected):
+                stack.callback(
+                    logger.info,
+                    f"training: stopped at step {checkpoints.counter.step:,}; "
+                    "the same command resumes after step "
+                    f"{checkpoints.saved_step:,}",
+                )
+            for callback in reversed(chain):
+                stack.callback(callback.on_train_end)
+        raise

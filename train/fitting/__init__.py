@@ -1,1 +1,0 @@
-"""Fits the model of a run: the loop, its callbacks, the files they write."""
