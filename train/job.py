@@ -38,7 +38,7 @@ class Request:
     init_from: Path | None
     tokenizer: Sequence[Path] | None
 
-    def given(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Returns the arguments that are not None, as plain values."""
         recipe, tokenizer = self.recipe, self.tokenizer
         if isinstance(recipe, Recipe):
@@ -106,7 +106,7 @@ class Job:
             sizes["vocab_size"] = recipe.vocab_size
             config = TransformerConfig.from_preset(preset, **sizes)
         values = {"preset": preset, **dataclasses.asdict(recipe)}
-        values = {**request.given(), **values}
+        values = {**request.arguments(), **values}
         values = {name: x for name, x in values.items() if x is not None}
         job = cls(corpus, recipe, config, past, tokenizer, values)
         job._check(defaults)
@@ -135,7 +135,7 @@ class Job:
         has_valid = "valid" in corpus.splits
         if recipe.patience is not None and not has_valid:
             raise InputError(
-                "patience needs a split valid, whose loss it monitors. "
+                "patience monitors the loss of a split valid. "
                 f"Received: patience={recipe.patience}, splits "
                 f"{', '.join(corpus.splits)}"
             )
@@ -191,12 +191,12 @@ def _choose_tokenizer(request: Request, past: Run | None) -> Tokenizer | None:
     return prepared.tokenizer
 
 
-def changes(given: Mapping[str, Any]) -> dict[str, Any]:
+def changes(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Returns the arguments that a run which is resumed takes over."""
-    return {name: x for name, x in given.items() if name in _MAY_CHANGE}
+    return {name: x for name, x in arguments.items() if name in _MAY_CHANGE}
 
 
-def check_resumable(run: Run, given: Mapping[str, Any]) -> None:
+def check_resumable(run: Run, arguments: Mapping[str, Any]) -> None:
     """Raises InputError if arguments differ from those of a run."""
     if run.checkpoints() and not run.state_path.exists():
         raise InputError(
@@ -211,12 +211,12 @@ def check_resumable(run: Run, given: Mapping[str, Any]) -> None:
         "target": target,
         **run.request,
     }
-    expected = {name: recorded.get(name) for name in given}
+    expected = {name: recorded.get(name) for name in arguments}
     _check_equal(
         f"{run.path} was started with other values. Choose a different output, "
         "or leave them out.",
         _without_places(expected),
-        _without_places(given),
+        _without_places(arguments),
         _MAY_CHANGE,
     )
 

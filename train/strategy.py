@@ -172,14 +172,14 @@ def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
         return tf.Variable(value).numpy()
 
 
-def check_same_request(strategy: Strategy, given: Mapping[str, Any]) -> None:
+def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
     """Raises InputError unless the chief trains what this worker trains.
 
     Every worker must call it. The others wait for the chief, which calls it
     when its run exists. Paths may differ from machine to machine.
     """
     paths = ("data", "corpora", "init_from", "tokenizer")
-    text = str({x: y for x, y in sorted(given.items()) if x not in paths})
+    text = str({x: y for x, y in sorted(values.items()) if x not in paths})
     own = np.array(zlib.crc32(text.encode()), np.int64)
     if own != broadcast_from_chief(strategy, own):
         raise InputError(

@@ -116,14 +116,14 @@ def train(
             if job is not None:
                 _create(job, output, worker.count)
             stack.enter_context(locked(output))
-        given = request.given()
+        arguments = request.arguments()
         if corpus is not None and corpus.prepared is not None:
-            del given["data"]  # its content is compared
-        strategies.check_same_request(strategy, given)
+            del arguments["data"]  # its content is compared
+        strategies.check_same_request(strategy, arguments)
         run = Run.open(output)
-        check_resumable(run, {**given, "workers": worker.count})
+        check_resumable(run, {**arguments, "workers": worker.count})
         data = _open_data(run, corpus)
-        recorded = {**run.request, **changes(given)}
+        recorded = {**run.request, **changes(arguments)}
         if data is corpus:  # it may have been moved
             recorded |= corpus.request()
         if worker.is_chief and recorded != run.request:

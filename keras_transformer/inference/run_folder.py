@@ -247,8 +247,8 @@ class Run:
         """Writes `train.yaml`, which `train --config` takes."""
         import yaml
 
-        given = {name: x for name, x in request.items() if x is not None}
-        flags = {name.replace("_", "-"): x for name, x in given.items()}
+        values = {name: x for name, x in request.items() if x is not None}
+        flags = {name.replace("_", "-"): x for name, x in values.items()}
         with files.atomic_write(self.path / _REQUEST) as partial:
             text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)
             partial.write_text(text, "utf-8")

@@ -158,7 +158,7 @@ def check(
     run, corpus=None, preset=None, architecture=None, init_from=None, **recipe
 ):
     given = request(corpus, preset, recipe, architecture, init_from=init_from)
-    check_resumable(run, given.given())
+    check_resumable(run, given.arguments())
 
 
 def test_only_what_is_given_is_compared(corpus, run):

@@ -48,14 +48,14 @@ class Corpus:
         parts: The corpora that it consists of: one, unless `open_corpora`
             opened several.
         prepared: The ids of the split `train` if the corpus is prepared.
-        given: What `request` returns.
+        arguments: What `request` returns.
     """
 
     name: str
     task: Task
     parts: Sequence[Part]
     prepared: Prepared | None = None
-    given: Mapping[str, Any] = dataclasses.field(default_factory=dict)
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -80,7 +80,7 @@ class Corpus:
 
         They are the arguments of `open_corpus` or `open_corpora` by name.
         """
-        return {name: x for name, x in self.given.items() if x is not None}
+        return {name: x for name, x in self.arguments.items() if x is not None}
 
     def pairs(self, split: str) -> Iterable[tuple[str, str]]:
         """Returns an iterable of pairs of strings, in the order of the files.
@@ -189,8 +189,8 @@ def open_corpus(
         splits = {"train": _open_files(data, columns)}
     part = Part(data=data, splits=splits, source=source, target=target)
     columns = columns and list(columns)
-    given = dict(data=data, source=source, target=target, columns=columns)
-    return Corpus(name, task, [part], given=given)
+    arguments = dict(data=data, source=source, target=target, columns=columns)
+    return Corpus(name, task, [part], arguments=arguments)
 
 
 def _open_files(data: list[str], columns: Sequence[int] | None) -> Reader:
@@ -224,8 +224,8 @@ def _open_prepared(
             f"Received: source={source!r}, target={target!r}"
         )
     place = os.path.abspath(folder)
-    given = dict(data=[place], source=languages[0], target=languages[1])
-    return Corpus(folder, prepared.task, parts, prepared, given)
+    arguments = dict(data=[place], source=languages[0], target=languages[1])
+    return Corpus(folder, prepared.task, parts, prepared, arguments)
 
 
 def open_corpora(
@@ -246,7 +246,7 @@ def open_corpora(
     Raises:
         InputError: If an entry is invalid, or they do not fit together.
     """
-    parts, given = [], []
+    parts, values = [], []
     for entry in entries:
         if not {"data"} <= set(entry) <= _ENTRY:
             raise InputError(
@@ -266,7 +266,7 @@ def open_corpora(
             )
         own = {x: entry[x] for x in ("weight", "tag") if x in entry}
         parts.append(dataclasses.replace(corpus.parts[0], **own))
-        given.append({**corpus.request(), **own})
+        values.append({**corpus.request(), **own})
     languages = {part.language for part in parts}
     targets = {part.target for part in parts} - {None}
     if None in languages and (len(languages) > 2 or len(targets) > 1):
@@ -276,4 +276,4 @@ def open_corpora(
             f"with it, such as >>fra<<. Received: {', '.join(received)}"
         )
     name = " + ".join(map(str, parts))
-    return Corpus(name, TranslationTask(), parts, given={"corpora": given})
+    return Corpus(name, TranslationTask(), parts, arguments={"corpora": values})
