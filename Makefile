@@ -14,22 +14,15 @@ PIP_INSTALL := -m pip install --disable-pip-version-check
 # tests/conftest.py.
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
-# Values, gradients and mixed precision on every Keras backend, and agreement
-# with the NumPy reference. Saving and docstrings do not depend on the backend;
-# one mixed policy is enough there.
-PORTABLE_TESTS := tests/layers tests/test_masks.py tests/test_model.py \
-	tests/test_losses.py tests/test_schedules.py tests/test_metrics.py \
-	tests/test_reference.py tests/test_weights.py -m "not slow"
-PORTABLE_NAMES := not docstrings and not saved and not mixed_bfloat16 \
-	and not gradients_are_those
-# `make test` has fewer on JAX: mixed precision of whole models, and restricted
-# attention by itself.
-FEWER_NAMES := $(PORTABLE_NAMES) and (not mixed_float16 or test_model.py) \
-	and not test_weights.py and not all_pairs and not blocks_and_stacks \
-	and not unknown_when_a_model_is_built
-# More of them, which take a minute on JAX: it compiles each operation.
-LONG_PORTABLE_TESTS := tests/test_configurations.py tests/decoding/test_step.py \
-	tests/test_portable_translation.py
+# The tests that run on every Keras backend.
+PORTABLE_TESTS := tests/layers tests/test_configurations.py tests/test_losses.py \
+	tests/test_masks.py tests/test_metrics.py tests/test_model.py \
+	tests/test_optimizers.py tests/test_portable_translation.py \
+	tests/test_reference.py tests/test_schedules.py tests/test_weights.py \
+	tests/decoding/test_step.py
+# `make test` has on JAX, which compiles each operation, the values and
+# gradients of each layer and of one model.
+SHORT_PORTABLE_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.
@@ -44,7 +37,7 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/cli/test_training.py tests/train/test_state.py
 
 RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
-	tests/helpers/release_check.py $(if $(TAG),--tag $(TAG))
+	.ci/release_check.py $(if $(TAG),--tag $(TAG))
 
 export KERAS_BACKEND := tensorflow
 
@@ -61,17 +54,17 @@ install: .venv/.test ## Create .venv with everything that development needs
 demo: .venv/.demo ## Train, evaluate, export and translate, in minutes
 	.venv/bin/keras-transformer demo
 
-test: .venv/.test ## Run the tests that are not slow, most portable ones on JAX too
+test: .venv/.test ## Run the tests that are not slow, a few of them on JAX too
 	$(PY) $(PYTEST) -m "not slow"
-	$(MAKE) test-jax PORTABLE_NAMES='$(FEWER_NAMES)'
+	$(MAKE) test-jax PORTABLE_TESTS='-n 0 -m "not slow" $(SHORT_PORTABLE_TESTS)'
 
 test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
 	$(PY) $(PYTEST)
-	$(MAKE) test-jax PORTABLE_TESTS='$(LONG_PORTABLE_TESTS) $(PORTABLE_TESTS)'
+	$(MAKE) test-jax
 
 test-jax: .venv/.test ## Run the portable tests on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
-		$(PY) $(PYTEST) $(PORTABLE_TESTS) -k '$(PORTABLE_NAMES)'
+		$(PY) $(PYTEST) $(PORTABLE_TESTS)
 
 # OpenNMT-tf needs TensorFlow 2.13, and that Python 3.11 or older.
 test-converters: .venv/.converters ## Compare the converters with the systems themselves
@@ -84,20 +77,20 @@ test-converters: .venv/.converters ## Compare the converters with the systems th
 build/opennmt-models: | .venvs/opennmt/.installed
 	mkdir -p build
 	rm -rf $@.part
-	TF_CPP_MIN_LOG_LEVEL=3 .venvs/opennmt/bin/python tests/helpers/opennmt_models.py $@.part
+	TF_CPP_MIN_LOG_LEVEL=3 PYTHONPATH=tests/helpers .venvs/opennmt/bin/python \
+		tests/convert/reference/opennmt_models.py $@.part
 	mv $@.part $@
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
 	$(PY) $(PYTEST) tests/test_torch_parity.py
-	KERAS_BACKEND=torch $(PY) $(PYTEST) $(LONG_PORTABLE_TESTS) \
-		$(PORTABLE_TESTS) -k '$(PORTABLE_NAMES)'
+	KERAS_BACKEND=torch $(PY) $(PYTEST) -m "not slow" $(PORTABLE_TESTS)
 
 matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the version ranges
 	.venvs/oldest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 	.venvs/newest/bin/python $(PYTEST) -m "not slow" $(MATRIX_TESTS)
 
 serving-check: .venv/.test ## Compare what TensorFlow Serving answers with MODEL=NAME/VERSION
-	$(PY) tests/helpers/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
+	$(PY) .ci/serving_check.py $(MODEL) $(if $(ADDRESS),--address $(ADDRESS))
 
 bench: .venv/.test ## Measure speed and memory beside other libraries, for two hours
 	$(PY) benchmarks/input_pipeline.py
@@ -110,7 +103,7 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 lint: .venv/.test ## Check style, format and lines per room
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
-	$(PY) tests/helpers/rooms.py
+	$(PY) .ci/rooms.py
 
 format: .venv/.test ## Fix style and format
 	$(PY) -m ruff check --fix .
@@ -118,7 +111,7 @@ format: .venv/.test ## Fix style and format
 
 notebook: .venv/.test ## Generate colab/*.ipynb from colab/*.py and execute them
 	$(PY) -m jupytext --update --to ipynb colab/*.py
-	$(PY) tests/helpers/notebooks.py colab/*.ipynb
+	$(PY) .ci/notebooks.py colab/*.ipynb
 
 docs: .venv/.docs ## Build the documentation as pages in build/site
 	rm -rf build/package build/docs
@@ -135,7 +128,7 @@ release: .venv/.release ## The same, and install it with each extra, for half an
 	$(RELEASE_CHECK) --install
 
 clean: ## Remove environments, caches and build output, but no runs
-	rm -rf .venv .venvs build dist *.egg-info .hypothesis .pytest_cache .ruff_cache
+	rm -rf .venv .venvs build dist *.egg-info .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Each stamp is newer than the files that name the dependencies, or pip runs.
@@ -157,7 +150,7 @@ clean: ## Remove environments, caches and build output, but no runs
 		|| { echo "make matrix needs Python 3.11 or 3.12: make clean, then" \
 			"make matrix PYTHON=/path/to/python3.12" >&2; exit 1; }
 	$(PY) -m venv $(@D)
-	$(@D)/bin/python $(PIP_INSTALL) $(PINS) hypothesis pytest pytest-xdist \
+	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
 		-e ".[plot,tensorboard,serving]"
 	@touch $@
 

@@ -82,7 +82,6 @@ TEST = [
     *CONVERT,
     *ZSTD,
     *BEAM,
-    "hypothesis>=6.100",
     "ipykernel",
     "jax",
     "jupytext>=1.16",

@@ -1,6 +1,6 @@
 """Compiles and times a function of keras.ops, on any backend of Keras.
 
-The backend is that of the variable KERAS_BACKEND. JAX compiles with XLA,
+The variable KERAS_BACKEND is the backend. JAX compiles with XLA,
 TensorFlow makes a graph, PyTorch executes one operation after the other.
 """
 
@@ -41,7 +41,7 @@ class Step(NamedTuple):
         return statistics.median(times)
 
     def peak_memory(self) -> float | None:
-        """Returns the memory in MiB that the step takes beside its inputs.
+        """Returns the memory in MiB that the step takes besides its inputs.
 
         With XLA it is what the compiled program allocates for its results and
         in between. On a processor without XLA it is by how much the resident

@@ -1,4 +1,4 @@
-"""Compares decoding speed with that of four other libraries.
+"""Compares decoding speed with four other libraries.
 
 python benchmarks/decoding.py
 

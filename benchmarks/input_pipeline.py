@@ -3,7 +3,7 @@
 python benchmarks/input_pipeline.py --pairs 10000 100000 1000000
 
 For each size a corpus with that many lines is written to a temporary folder.
-One process trains its tokenizer, and another reads it in the batches of the
+One process trains its tokenizer, a second one reads it in the batches of the
 preset small. A line joins one to four random lines of an original corpus, so
 that lines differ. The original is the bundled corpus, or FOLDER with --data
 FOLDER --source en --target de: real text fills a vocabulary of 8,000. Tokens

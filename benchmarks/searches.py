@@ -3,7 +3,7 @@
 python benchmarks/searches.py tatoeba-en-de --source en --target de
 
 The sentences of `valid` are translated one by one, with the included model
-`en-de` or with another export for LiteRT. A step computes the next tokens of
+`en-de` or with any export for LiteRT. A step computes the next tokens of
 all hypotheses of a sentence. The translations of each search are compared
 with those of the first one. `--every 20` takes each 20th sentence: files of a
 corpus may be in the order of lengths.

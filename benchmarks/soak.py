@@ -2,13 +2,13 @@
 
 python benchmarks/soak.py models/en-de/1
 
-The model is served by tests/helpers/model_server.py, the stand-in for
-TensorFlow Serving, on one thread per operation. Several processes send batches
-of 1 to 8 sentences, one after the other, each of which must have the
-translations that its sentences have alone, in their order. The sentences are
-those of the bundled test set, or the lines of --texts. Prints requests per
-second, latencies, and the server's memory after every tenth of the requests,
-which shows whether it grows. Linux only.
+The model is served by model_server.py, the stand-in for TensorFlow Serving, on
+one thread per operation. Several processes send batches of 1 to 8 sentences,
+one after the other, each of which must have the translations that its sentences
+have alone, in their order. The sentences are those of the bundled test set, or
+the lines of --texts. Prints requests per second, latencies, and the server's
+memory after every tenth of the requests, which shows whether it grows. Linux
+only.
 """
 
 import argparse
@@ -27,7 +27,6 @@ ROOT = pathlib.Path(__file__).parents[1]
 TEXTS = ROOT / "train" / "data" / "demo" / "test.en"
 LARGEST_BATCH = 8
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-sys.path.insert(0, str(ROOT / "tests" / "helpers"))
 
 import model_server
 

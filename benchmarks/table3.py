@@ -31,8 +31,6 @@ from keras_transformer.cli.command_line import make_app, run_app
 from keras_transformer.cli.flags import (
     CorpusFlag,
     PositiveInteger,
-    SourceFlag,
-    TargetFlag,
     flags_of,
 )
 from keras_transformer.presets import PRESETS
@@ -265,8 +263,8 @@ def main(
     data: CorpusFlag,
     *,
     output: Path,
-    source: SourceFlag = None,
-    target: TargetFlag = None,
+    source: str | None = None,
+    target: str | None = None,
     preset: str = "tiny",
     rows: list[str] | None = None,
     seeds: PositiveInteger = 3,
@@ -280,7 +278,7 @@ def main(
         source: Language code of the source.
         target: Language code of the target.
         preset: The preset that stands for base.
-        rows: Rows beside base (default: all).
+        rows: Rows besides base (default: all).
         seeds: Runs per row.
         recipe: Values that differ from those of the preset.
     """

@@ -236,7 +236,7 @@ def evaluate(
         row["our_loss"] = float(loss(labels, logits))
         # NaN is not equal either.
         if not abs(row["our_loss"] - row["loss"]) <= TOLERANCE:
-            sys.exit(f"The model of {name} is another here: {row}")
+            sys.exit(f"The model of {name} is different here: {row}")
         if not row["step"]:
             continue  # it says nothing, and takes minutes to end
         texts = [x.texts[0] for x in translator.translate(sources)]
@@ -356,8 +356,8 @@ def main() -> None:
         earlier = quality.Settings.read(data)
         if earlier != settings:
             parser.error(
-                f"{options.output} has measurements of another kind. Choose "
-                f"another --output. Received: {settings}, there {earlier}"
+                f"{options.output} has different measurements. Choose "
+                f"a new --output. Received: {settings}, there {earlier}"
             )
     else:
         write_data(data, settings)

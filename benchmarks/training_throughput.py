@@ -1,4 +1,4 @@
-"""Compares training throughput with that of three other libraries.
+"""Compares training throughput with three other libraries.
 
 python benchmarks/training_throughput.py
 

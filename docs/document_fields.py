@@ -1,8 +1,8 @@
 """Adds the fields of records to the API reference, for mkdocstrings.
 
-The fields of a NamedTuple, a frozen dataclass or an interface are explained by
-the comments beside them. Those of settings are explained by `document_fields`,
-when the module is imported.
+The comments beside the fields of a NamedTuple, a frozen dataclass or an
+interface explain them. `document_fields` explains those of settings, when the
+module is imported.
 """
 
 import ast
@@ -20,7 +20,7 @@ class Fields(griffe.Extension):
     def on_class_members(
         self, *, node: Any, cls: griffe.Class, **kwargs: Any
     ) -> None:
-        """Is called by griffe with each class that it has read."""
+        """Called by griffe with each class that it has read."""
         if cls.docstring is None or not isinstance(node, ast.ClassDef):
             return
         names = {ast.unparse(expression) for expression in node.bases}
@@ -53,9 +53,7 @@ def _commented_fields(cls: griffe.Class, node: ast.ClassDef) -> str:
     for field in node.body:
         if isinstance(field, ast.AnnAssign):
             _, _, comment = lines[field.end_lineno - 1].partition("  # ")
-            text = comment.replace("<", "&lt;")  # "<s>" is no HTML
+            text = comment.replace("<", "&lt;")  # "<s>" is not HTML
             if text:
                 section.append(f"    {ast.unparse(field.target)}: {text}")
-    if not section:
-        return ""
-    return "\n".join(["", "", "Attributes:", *section])
+    return "\n".join(["\n", "Attributes:", *section]) if section else ""

@@ -25,7 +25,8 @@ def page() -> str:
         text = path.read_text("utf-8")
         parts.append(f"## [{text.splitlines()[0][2:]}]({path.name})\n")
         for name in re.findall("^::: (.*)$", text, re.M):
-            parts += [*_entries(name, pkgutil.resolve_name(name)), ""]
+            parts += _entries(name, pkgutil.resolve_name(name))
+        parts.append("")
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -38,8 +39,11 @@ def _entries(path: str, found: Any) -> list[str]:
         if getattr(member, "__module__", "") == path and name[0] != "_"
     ]
     members = {name: getattr(found, name) for name in sorted(names)}
-    kinds = [f"{path}.{n}" for n, m in members.items() if callable(m)]
-    return [_entry(name, pkgutil.resolve_name(name)) for name in kinds]
+    return [
+        _entry(f"{path}.{name}", member)
+        for name, member in members.items()
+        if callable(member)
+    ]
 
 
 def _entry(path: str, member: Any) -> str:

@@ -12,20 +12,19 @@ _TITLES = {
 }
 _PAGE = """# Names of weights
 
-What the weights of a Transformer are called here (`keras_transformer.weights`),
-in the paper, in Marian models of Hugging Face, in Marian itself, in OpenNMT-tf
-and in CTranslate2. Another converter needs a column of the table in
-`keras_transformer/convert/weight_table.py`, which all converters use, and from
-which `docs/weights_page.py` makes this page.
+Names of the weights of a Transformer here (`keras_transformer.weights`), in the
+paper, in Marian models of Hugging Face, in Marian, OpenNMT-tf and CTranslate2.
+`docs/weights_page.py` makes this page from the table that all converters use,
+`keras_transformer/convert/weight_table.py`.
 
 ## In a layer
 
-A name begins with that of the layer. `{{stack}}` is encoder or decoder, `{{i}}`
-counts layers from 0, `{{n}}` from 1. Cross-attention is the decoder's.
+A name begins with the layer. `{{stack}}` is encoder or decoder, `{{i}}` counts
+layers from 0, `{{n}}` from 1. Cross-attention is the decoder's.
 
 {layers}
 
-Then comes the part, and what follows it or replaces its `*`:
+Then comes the part, and a suffix that follows it or replaces its `*`:
 
 {parts}
 
@@ -43,8 +42,7 @@ with one name are one matrix, in the order of the table.
 Embeddings are `[V, d_model]`, but the output's own matrix is `[d_model, V]` in
 Marian and in OpenNMT-tf. Tied embeddings have the name of the first here;
 Hugging Face calls the matrix of all three `model.shared.weight`, Marian `Wemb`.
-A bias of the logits has the name of the matrix that gives them. Final
-normalizations are of pre-norm.
+Only pre-norm has final normalizations.
 
 {others}
 """
@@ -66,19 +64,13 @@ def page() -> str:
 
 
 def _table(rows: list[dict[str, str]]) -> str:
-    """Returns a table of names; formulas of the paper are no code."""
-    columns = list(rows[0])
-    lines = [
-        [_TITLES.get(column, column) for column in columns],
-        ["---"] * len(columns),
-    ]
+    """Returns a table of names; formulas of the paper are not code."""
+    lines = [[_TITLES.get(x, x) for x in rows[0]], ["---"] * len(rows[0])]
     for row in rows:
         lines.append(
             [
-                row[column]
-                if column in ("", "paper") or row[column] == "-"
-                else f"`{row[column]}`"
-                for column in columns
+                x if column in ("", "paper") or x == "-" else f"`{x}`"
+                for column, x in row.items()
             ]
         )
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

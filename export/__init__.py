@@ -1,9 +1,9 @@
-"""The export program: a trained model for other runtimes.
+"""Exports trained models to other runtimes.
 
 `save` writes a SavedModel that takes and returns text, `save_litert` a folder
-for LiteRT, `save_ctranslate2` one for CTranslate2, `save_huggingface` one for
-Hugging Face's transformers, `save_argos` a package for Argos Translate and
-LibreTranslate.
+for LiteRT, `save_ctranslate2` a folder for CTranslate2, `save_huggingface` a
+folder for Hugging Face's transformers, and `save_argos` a package for Argos
+Translate and LibreTranslate.
 """
 
 from keras_transformer.support.lazy import lazy_names

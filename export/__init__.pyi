@@ -1,6 +1,4 @@
-from keras_transformer.export.litert.to_litert import (
-    save_litert as save_litert,
-)
+from keras_transformer.export.litert.to_litert import save_litert as save_litert
 from keras_transformer.export.saved_model.to_saved_model import save as save
 from keras_transformer.export.to_argos import save_argos as save_argos
 from keras_transformer.export.to_ctranslate2 import (

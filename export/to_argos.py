@@ -1,4 +1,4 @@
-"""Writes a `Translator` as a package for Argos Translate: a ZIP archive."""
+"""Exports a `Translator` to a package (a ZIP archive) for Argos Translate."""
 
 import os
 import re
@@ -25,8 +25,9 @@ def save_argos(
     """Writes a package for Argos Translate and LibreTranslate.
 
     Args:
-        translator: What to save. It must know its languages, as runs do.
-        path: File to create. Its name ends in `.argosmodel`.
+        translator: The translator to export. Its languages must be known, as
+            those of runs are.
+        path: File to create, with the suffix `.argosmodel`.
         dtype: As in `save_ctranslate2`.
         metadata: As in `save_ctranslate2`.
 
@@ -34,19 +35,20 @@ def save_argos(
         The file.
 
     Raises:
-        InputError: As in `save_ctranslate2`, and if the languages are unknown,
-            sources need a language token, or positions are learned and few.
-        RuntimeError: If CTranslate2 computes something else.
+        InputError: As in `save_ctranslate2`; also if the languages are
+            unknown, sources need a language token, or there are fewer than
+            1,024 learned positions.
+        RuntimeError: If CTranslate2 gives different results.
     """
     files.check_output(path, [".argosmodel"])
-    files.check_new(path)
+    files.check_free(path)
     source, target = translator.languages
     tokenizer, config = translator.tokenizer, translator.model.config
     problems = list(to_ctranslate2.problems(translator))
     if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
-        problems.append(f"--source {source} --target {target} of its training")
+        problems.append(f"source={source}, target={target}")
     if tokenizer.languages or tokenizer.language_token:
-        problems.append("sources that begin with a language or a tag")
+        problems.append("sources with a language token or tag")
     is_learned = config.positional_encoding == "learned"
     if is_learned and config.max_length < to_ctranslate2.POSITIONS:
         problems.append(f"{config.max_length} learned positions")
@@ -55,7 +57,8 @@ def save_argos(
     def write(folder: Path) -> dict[str, Any]:
         (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
         package = {
-            "package_version": f"{date.today():%Y.%m.%d}",  # above all others
+            # Exceeds the versions of published packages.
+            "package_version": f"{date.today():%Y.%m.%d}",
             "argos_version": "1.9.0",  # the first with this format
             **dict.fromkeys(("from_code", "from_name"), source),
             **dict.fromkeys(("to_code", "to_name"), target),

@@ -1,8 +1,8 @@
-"""Writes a `Translator` as a folder that CTranslate2 loads, and verifies it.
+"""Exports a `Translator` to a folder for CTranslate2, and verifies it.
 
-The kernels of a CTranslate2 model are `[outputs, inputs]`, and what reads the
-same input is one matrix: queries, keys and values of self-attention, keys and
-values of cross-attention.
+CTranslate2's kernels are `[outputs, inputs]`, and projections of the same
+input are fused: queries, keys and values of self-attention, keys and values of
+cross-attention.
 """
 
 import collections
@@ -25,7 +25,7 @@ from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.weights import named_weights
 
-# CTranslate2 reads as many tokens of a source unless it is told otherwise.
+# CTranslate2's default limit of source tokens.
 POSITIONS = 1024
 
 
@@ -37,26 +37,27 @@ def save_ctranslate2(
 ) -> Path:
     """Writes a folder that `ctranslate2.Translator` loads.
 
-    It contains the model, the files of the tokenizer,
-    `keras_transformer.json` with metadata, and a README. The package
-    ctranslate2 is needed: the extra `[ctranslate2]`.
+    The folder contains the model, the tokenizer files, metadata in
+    `keras_transformer.json`, and a README. Requires the package ctranslate2:
+    the extra `[ctranslate2]`.
 
     Args:
-        translator: What to save. Its search is part of the metadata only.
+        translator: The translator to export. Its search is only recorded in
+            the metadata.
         path: Folder to create.
-        dtype: What weights are stored in: float32, float16, bfloat16, int16
-            or int8. What CTranslate2 computes in is chosen when it loads the
-            folder (`compute_type`).
+        dtype: Dtype of the stored weights: float32, float16, bfloat16, int16
+            or int8. The dtype of the computation is chosen when CTranslate2
+            loads the folder (`compute_type`).
         metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, `dtype` is invalid, or CTranslate2
-            cannot compute what the model does: several models (an ensemble),
-            restricted attention, and d_v other than d_k.
-        RuntimeError: If CTranslate2 computes something else.
+        InputError: If `path` exists, `dtype` is invalid, or CTranslate2 does
+            not support the model: an ensemble, restricted attention, or d_v
+            different from d_k.
+        RuntimeError: If CTranslate2 gives different results.
     """
     writing.check_problems("ctranslate2", problems(translator))
     tokenizer = translator.tokenizer
@@ -76,7 +77,7 @@ def save_ctranslate2(
 
 
 def problems(translator: Translator) -> Iterator[str]:
-    """Yields what CTranslate2 lacks for a model."""
+    """Yields the properties of a model that CTranslate2 does not support."""
     config = translator.model.config
     yield from writing.single_model_problems(translator)
     if config.d_k != config.d_v:
@@ -88,13 +89,10 @@ def open_written(
     split: Callable[[Sequence[str]], list[list[str]]],
     folder: Path,
 ) -> SimpleNamespace:
-    """Returns what scores texts with CTranslate2.
-
-    It adds end tokens to the pieces of sources that `split` returns.
-    """
+    """Opens an export. `split` returns the pieces of sources, without ends."""
     import ctranslate2
 
-    # Not every processor computes in every dtype.
+    # Every processor supports float32.
     loaded = ctranslate2.Translator(str(folder), compute_type="float32")
     target = translator.tokenizer.target
 
@@ -109,7 +107,7 @@ def open_written(
 def write_model(
     translator: Translator, dtype: str, folder: Path
 ) -> dict[str, Any]:
-    """Writes the files that CTranslate2 loads, and returns their metadata."""
+    """Writes CTranslate2's files, and returns metadata."""
     with explain_missing_packages():
         import ctranslate2
 
@@ -124,7 +122,7 @@ def write_model(
 
 
 def _specification(translator: Translator) -> Any:
-    """Returns the `TransformerSpec` with all weights in float32."""
+    """Returns the `TransformerSpec`, with weights in float32."""
     from ctranslate2.specs import common_spec, transformer_spec
 
     model, config = translator.model, translator.model.config
@@ -168,7 +166,7 @@ def _specification(translator: Translator) -> Any:
 
 
 def _set_weights(specification: Any, model: Transformer) -> None:
-    """Sets all weights but the embeddings, which may be tied."""
+    """Sets all weights except the embeddings, which may be tied."""
     from ctranslate2.specs import model_spec
 
     weights, joined = named_weights(model), collections.defaultdict(list)
@@ -177,14 +175,12 @@ def _set_weights(specification: Any, model: Transformer) -> None:
             joined[theirs].append(_array(weights[name]))
     for theirs, values in joined.items():
         part, _, leaf = theirs.rpartition("/")
-        # Vectors stay as they are.
         value = np.concatenate(values, axis=-1).T.copy()
         setattr(model_spec.index_spec(specification, part), leaf, value)
 
 
 def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
-    # Beyond the table CTranslate2 raises an error. Sinusoids cover its default
-    # limits too.
+    # CTranslate2 fails beyond the table, so sinusoids cover its default limit.
     rows = max_length
     if type(layer) is SinusoidalPositionalEncoding:
         rows = max(rows, POSITIONS)
@@ -196,7 +192,7 @@ def _array(values: Any) -> np.ndarray:
 
 
 def _store_in_bfloat16(specification: Any) -> None:
-    """Converts weights, for which CTranslate2 would need PyTorch."""
+    """Converts weights; CTranslate2 itself would need PyTorch."""
     from ctranslate2.specs import model_spec
 
     def convert(part: Any, name: str, value: Any) -> None:

@@ -1,8 +1,8 @@
-"""Writes a `Translator` as a folder for Hugging Face, and verifies it.
+"""Exports a `Translator` to a folder for Hugging Face, and verifies it.
 
-The folder is that of a Marian model, which has all sines of the positions
-before all cosines, and all biases. The other layout of positions is a
-permutation of the model's dimensions; a bias that a model lacks is 0.
+The model becomes a Marian model. Marian puts all sines of the positions before
+all cosines, so interleaved models have their dimensions permuted. Marian also
+has all biases; missing ones become 0.
 """
 
 import dataclasses
@@ -29,14 +29,14 @@ from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
 
-_POSITIONS = 512  # at least: texts that are longer are an error there
+_MIN_POSITIONS = 512  # transformers fails on longer texts
 _REQUIRED = dict(
     norm_first=False,
     positional_encoding="sinusoidal",
     position_endpoint=False,
     position_offset=0,
 )
-_MODEL = ("output", "outer", "norm")  # parts that give the model's dimension
+_MODEL = ("output", "outer", "norm")  # parts with d_model outputs
 _CARD = """---
 library_name: transformers
 pipeline_tag: translation
@@ -54,23 +54,23 @@ def save_huggingface(
 ) -> Path:
     """Writes a folder that `transformers.MarianMTModel` loads.
 
-    It contains the model, its tokenizer for `MarianTokenizer`, the search for
-    `generate`, `keras_transformer.json` with metadata, and a README. Neither
-    transformers nor PyTorch is needed.
+    The folder contains the model, its tokenizer for `MarianTokenizer`, the
+    search settings for `generate`, metadata in `keras_transformer.json`, and a
+    README. Requires neither transformers nor PyTorch.
 
     Args:
-        translator: What to save. `generate` gets its search, with a power of
-            the length as the length penalty.
+        translator: The translator to export. `generate` gets its search, with
+            a length penalty that is a power of the length.
         path: Folder to create.
-        dtype: What weights are stored in: float32, float16 or bfloat16.
+        dtype: Dtype of the stored weights: float32, float16 or bfloat16.
         metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, `dtype` is invalid, or Marian cannot
-            express the model.
+        InputError: If `path` exists, `dtype` is invalid, or Marian does not
+            support the model.
         RuntimeError: If `keras_transformer.convert` reads a different model.
     """
     writing.check_problems("huggingface", _problems(translator))
@@ -98,7 +98,7 @@ def save_huggingface(
 
 
 def _problems(translator: Translator) -> Iterator[str]:
-    """Yields what Marian cannot express."""
+    """Yields the properties of a model that Marian does not support."""
     config = translator.model.config
     yield from writing.single_model_problems(translator)
     names = [x for x, y in _REQUIRED.items() if getattr(config, x) != y]
@@ -107,16 +107,6 @@ def _problems(translator: Translator) -> Iterator[str]:
         names += ["d_model", "num_heads", "d_k", "d_v"]
     for name in names:
         yield f"{name}={getattr(config, name)!r}"
-
-
-def _added_factor(config: TransformerConfig) -> float:
-    """Returns what embeddings are multiplied by, besides what Marian has."""
-    scale = config.embedding_scale
-    usual = scale in (None, 1.0, config.d_model**0.5)
-    return 1.0 if usual else scale
-
-
-# === The files ===
 
 
 def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
@@ -137,10 +127,11 @@ def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
         "decoder_ffn_dim": config.decoder.d_ff,
         "activation_function": config.activation,
         "dropout": config.dropout,
-        "max_position_embeddings": max(config.max_length, _POSITIONS),
+        "max_position_embeddings": max(config.max_length, _MIN_POSITIONS),
         "scale_embedding": config.embedding_scale
         in (None, config.d_model**0.5),
-        # Marian ties sources and targets only together with the output.
+        # Marian shares source and target embeddings only if the output's are
+        # the same matrix.
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied in ("all", "target"),
         **_special_ids(config),
@@ -161,13 +152,13 @@ def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
     config, ids = translator.model.config, translator.engine.special_ids
     search = converted(translator.search, BeamSearch)
-    # Of the longest source.
+    # The limit for the longest source: transformers has one for all.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
     alpha, early_stopping = search.alpha, search.stop == "finished"
     if search.length_penalty == "wu":
-        # As a power of the length, two thirds rank alike at usual lengths. Its
-        # exact bound is so loose that searches end at the maximum length.
+        # At usual lengths a power with two thirds of alpha ranks alike. Its
+        # exact bound is too loose to stop a search early.
         alpha = round(alpha * 2 / 3, 2)
     elif search.stop == "exact":
         early_stopping = "never"
@@ -211,21 +202,21 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
 
 
 def _table(pieces: list[str]) -> dict[str, int]:
-    # MarianTokenizer splits languages off before SentencePiece sees them.
+    # MarianTokenizer removes language tokens before SentencePiece splits.
     names = [re.sub("^▁(>>.*<<)$", r"\1", piece) for piece in pieces]
     return {name: i for i, name in enumerate(names)}
 
 
-# === The weights ===
-
-
 def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
-    """Returns all weights by their names there, in their layout."""
+    """Returns all weights with Marian's names and layout."""
     weights, config = named_weights(model), model.config
     if config.tied_embeddings == "inputs":
         config = dataclasses.replace(config, tied_embeddings="none")
         weights["target_embedding/embeddings"] = weights["embedding/embeddings"]
     full = dataclasses.replace(config, attention_bias=True, output_bias=True)
+    scale = config.embedding_scale
+    if scale in (None, 1.0, config.d_model**0.5):
+        scale = 1.0  # transformers applies these
     order = np.arange(config.d_model)
     if config.position_layout == "interleaved":
         order = np.concatenate([order[::2], order[1::2]])
@@ -240,29 +231,29 @@ def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
         elif leaf == "kernel":
             value = value[order]
         if leaf == "embeddings" and part != "output_embedding":
-            value = value * np.float32(_added_factor(config))
+            value = value * np.float32(scale)
         if config.tied_embeddings == "all" and leaf == "embeddings":
             theirs = "model.shared.weight"
-        # Kernels are [outputs, inputs] there.
+        # Kernels are [outputs, inputs] in PyTorch.
         value = value.T if leaf == "kernel" else value
         value = value[None] if is_output else value
-        # What writes them takes the memory of an array, whatever its order.
+        # safetensors ignores strides.
         tensors[theirs] = np.ascontiguousarray(value, dtype)
     return tensors
 
 
 def _open_written(translator: Translator, folder: Path) -> Translator:
-    """Returns the translator that was written, with the same search."""
+    """Opens an export with the translator's search."""
     read = convert.read(folder, "huggingface")
     config = dataclasses.replace(read.config, max_length=translator.max_length)
     model = dataclasses.replace(read, config=config).load_model()
-    # Banned tokens are read back with a bias that forbids them.
+    # The import gives banned tokens a bias that forbids them.
     banned = list(translator.engine.special_ids.banned_ids)
     bias, own = (x.output_embedding.bias for x in (model, translator.model))
     values = to_numpy(bias).copy()
     values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)
-    # There, the user writes the language.
+    # In transformers, users write the language token.
     language, tokenizer = translator.tokenizer.language_token, read.vocabulary
     tokenizer = Tokenizer(tokenizer.model, language, tokenizer.source)
     return Translator(model, tokenizer, translator.search)

@@ -1,4 +1,4 @@
-"""One way to write every format: write, open what was written, compare."""
+"""Writes exports of every format: write, open the result, compare."""
 
 import dataclasses
 import itertools
@@ -17,11 +17,10 @@ from keras_transformer.support.files import atomic_folder, write_json
 
 
 class Format(NamedTuple):
-    """A format of exports."""
+    """An export format."""
 
-    system: str  # that the model is for
-    # How far the log-probability of a text may be from the translator's, per
-    # token, by the dtype that weights are stored in.
+    system: str  # the runtime
+    # The largest difference of log P per token, by dtype of stored weights.
     tolerances: Mapping[str, float]
     has_own_search: bool = False
 
@@ -44,8 +43,7 @@ _README = """# {0}
 
 A model for {0}, exported by keras-transformer {1}. The file `docs/{2}.md` in
 the source code of keras-transformer describes how to use it.
-`keras_transformer.json` contains the settings of its search, and what it was
-made from.
+`keras_transformer.json` contains its search settings and its origin.
 """
 
 
@@ -58,18 +56,17 @@ def write_export(
     open_written: Callable[[Path], Any],
     metadata: Mapping[str, Any] | None,
 ) -> Path:
-    """Writes a translator into a new folder, if it is the same model there.
+    """Writes a translator into a new folder, and verifies the result.
 
-    `write` writes the files of a format into a folder, and returns metadata,
-    to which those of the caller are added. `open_written` opens the folder,
-    and returns an object with the methods `score` and `translate` of a
-    `Translator`; without `translate` if the format has a search of its own.
+    `write` writes the files and returns metadata, to which `metadata` is added.
+    `open_written` opens the folder, and returns an object with the methods
+    `score` and, unless the format has its own search, `translate`.
     """
     check_values(one_of(*FORMATS[format].tolerances), dtype=dtype)
     if not translator.task.targets_are_text:
         raise InputError(
-            "A model to export must translate: parsers run from run folders. "
-            f"Received: a model for {translator.task.name}"
+            "Only translation models can be exported. Received: a model for "
+            f"{translator.task.name}. Use its run folder instead."
         )
     translator.tokenizer.check_languages()
     with atomic_folder(path) as folder:
@@ -90,7 +87,7 @@ def write_export(
             file = folder / "assets.extra" / METADATA_FILE
             file.parent.mkdir(exist_ok=True)
         else:
-            # Which a format may have begun.
+            # Appends, since a format may begin the README.
             with open(folder / "README.md", "a", encoding="utf-8") as readme:
                 system = FORMATS[format].system
                 readme.write(_README.format(system, __version__, format))
@@ -100,7 +97,7 @@ def write_export(
 
 
 def single_model_problems(translator: Translator) -> Iterator[str]:
-    """Yields what a system lacks that runs one model of the paper."""
+    """Yields the properties that only a SavedModel and LiteRT support."""
     config = translator.model.config
     if len(translator.models) > 1:
         yield f"{len(translator.models)} models, an ensemble"
@@ -109,11 +106,11 @@ def single_model_problems(translator: Translator) -> Iterator[str]:
 
 
 def check_problems(format: str, problems: Iterable[str]) -> None:
-    """Raises InputError if a format cannot express a model."""
+    """Raises InputError if there are problems."""
     received = ", ".join(problems)
     if received:
         raise InputError(
-            f"{FORMATS[format].system} cannot express this model. Received: "
+            f"{FORMATS[format].system} does not support this model. Received: "
             f"{received}. Export a SavedModel instead."
         )
 
@@ -121,13 +118,7 @@ def check_problems(format: str, problems: Iterable[str]) -> None:
 def _check_results(
     written: Any, translator: Translator, format: str, dtype: str
 ) -> None:
-    """Raises RuntimeError unless a model gives the translator's results.
-
-    Every probe is scored as the translation of every probe: however unlikely
-    it is, it must be as likely as before. Translations are compared where both
-    models run the same beam search in float32: samples are drawn, and rounded
-    weights may choose other tokens.
-    """
+    """Raises RuntimeError unless an export gives the translator's results."""
     _, tolerances, has_own_search = FORMATS[format]
     dtypes = {dtype, translator.model.compute_dtype}
     tolerance = max(tolerances[x] for x in dtypes)
@@ -136,30 +127,31 @@ def _check_results(
     pairs = list(itertools.product(texts, repeat=2))
     sides = [x for x, _ in pairs], [y for _, y in pairs]
     scores = translator.score(*sides), written.score(*sides)
-    for (source, target), ours, theirs in zip(pairs, *scores, strict=True):
-        difference = abs(theirs.log_prob - ours.log_prob) / ours.num_tokens
-        if not difference <= tolerance:
-            expected = f"{ours.log_prob:.7g} as log P of {target!r}"
-            raise _different(source, expected, f"{theirs.log_prob:.7g}")
+    differences = [
+        (source, f"log P = {x.log_prob:.7g}", f"{y.log_prob:.7g} for {target}")
+        for (source, target), x, y in zip(pairs, *scores, strict=True)
+        if not abs(y.log_prob - x.log_prob) / x.num_tokens <= tolerance
+    ]
     is_beam_search = isinstance(translator.search, BeamSearch)
+    # Samples are random, and rounded weights may choose different tokens.
     if dtypes == {"float32"} and is_beam_search and not has_own_search:
         found = translator.translate(texts), written.translate(texts)
-        for source, ours, theirs in zip(texts, *found, strict=True):
-            if theirs.texts[0] != ours.texts[0]:
-                raise _different(source, ours.texts[0], theirs.texts[0])
-
-
-def _different(source: str, expected: str, received: str) -> RuntimeError:
-    return RuntimeError(
-        "The exported model must compute what the translator computes for "
-        f"{source!r}. Expected: {expected}. Received: {received}. The usual "
-        "reasons are layers that were replaced or quantized or have LoRA, and "
-        "weights that are not finite."
-    )
+        differences += [
+            (source, x.texts[0], y.texts[0])
+            for source, x, y in zip(texts, *found, strict=True)
+            if x.texts[0] != y.texts[0]
+        ]
+    for source, expected, received in differences:
+        raise RuntimeError(
+            f"The exported model gives a different result for {source!r}. "
+            f"Expected: {expected}. Received: {received}. The usual reasons "
+            "are replaced or quantized layers, LoRA, and weights that are not "
+            "finite."
+        )
 
 
 def _shortened(text: str, translator: Translator) -> str:
-    """Returns a text that can be scored: it is not cut then."""
+    """Returns the beginning of a text that is short enough to be scored."""
     sides = translator.tokenizer.source, translator.tokenizer.target
     while any(len(x.encode([text])[0]) >= translator.max_length for x in sides):
         text = text[: len(text) // 2]

@@ -74,8 +74,8 @@ class TransformerConfig:
     )
     pad_id: int = _non_negative("id of padding, which is never attended to", 0)
     bos_id: int = _non_negative(
-        "id of the token that starts the decoder's input, which may be that "
-        "of padding or of the end",
+        "id of the token that starts the decoder's input; may be pad_id or "
+        "eos_id",
         2,
     )
     eos_id: int = _non_negative(
@@ -105,7 +105,7 @@ class TransformerConfig:
         "all",
     )
     source_vocab_size: int | None = _positive(
-        "size of the source's own vocabulary; vocab_size is then the target's",
+        "size of a separate source vocabulary; vocab_size is then the target's",
         None,
     )
     embedding_scale: float | None = fields.described(
@@ -129,7 +129,7 @@ class TransformerConfig:
         "layers in the decoder; by default num_layers", None
     )
     decoder_heads: int | None = _positive(
-        "heads in the decoder, together as wide as those of the encoder; by "
+        "heads in the decoder, which share the encoder's total width; by "
         "default num_heads",
         None,
     )
@@ -154,7 +154,7 @@ class TransformerConfig:
             raise InputError("\n".join(problems))
 
     def _problems(self) -> Iterator[str]:
-        """Yields a message per combination of values that is impossible."""
+        """Yields a message for each impossible combination of values."""
         source_vocab_size = self.source_vocab_size or self.vocab_size
         special_ids = (self.pad_id, self.bos_id, self.eos_id)
         smallest = min(self.vocab_size, source_vocab_size)
@@ -167,8 +167,8 @@ class TransformerConfig:
         shares_source = self.tied_embeddings in ("all", "inputs")
         if shares_source and source_vocab_size != self.vocab_size:
             yield (
-                "A source_vocab_size of its own needs tied_embeddings "
-                "'target' or 'none'. Received: "
+                "A different source_vocab_size needs tied_embeddings='target' "
+                "or tied_embeddings='none'. Received: "
                 f"tied_embeddings={self.tied_embeddings!r}, "
                 f"source_vocab_size={self.source_vocab_size}, "
                 f"vocab_size={self.vocab_size}"
@@ -186,8 +186,8 @@ class TransformerConfig:
         sinusoidal = self.positional_encoding == "sinusoidal"
         if not sinusoidal and table != ("interleaved", False, 0):
             yield (
-                "position_layout, position_endpoint and position_offset are "
-                f"of sinusoidal positions. Received: {table} with "
+                "position_layout, position_endpoint and position_offset need "
+                f"positional_encoding='sinusoidal'. Received: {table} with "
                 "positional_encoding='learned'"
             )
         halves = layout == "halves" or endpoint
@@ -238,16 +238,16 @@ class TransformerConfig:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
-        """Returns the configuration of which `values` is the `to_dict`.
+        """Returns the configuration from the values of `to_dict`.
 
         Raises:
-            InputError: If `values` lacks `vocab_size`, has unknown names, or
-                a value is invalid.
+            InputError: If `vocab_size` is missing, a name is unknown, or a
+                value is invalid.
         """
         names = {field.name for field in dataclasses.fields(cls)}
         if "vocab_size" not in values or not names.issuperset(values):
             raise InputError(
-                "A configuration must have vocab_size and any of "
+                "A configuration must contain vocab_size and any of "
                 f"{', '.join(sorted(names))}. Received: {sorted(values)}"
             )
         return cls(**values)

@@ -33,7 +33,7 @@ def smoothed_cross_entropy(
     labels = ops.cast(labels, "int32")[..., None]
     vocab_size = logits.shape[-1]
     other = label_smoothing / (vocab_size - 1)
-    excess = 1.0 - label_smoothing - other  # of the label over another token
+    excess = 1.0 - label_smoothing - other  # the label's, over any other token
 
     # The gradient that TensorFlow derives for z[label] scatters into a tensor
     # of zeros, which took an eighth of a training step on a CPU.

@@ -25,7 +25,7 @@ def causal_mask(length: Any) -> Any:
         Boolean `[1, T, T]`, True where the key is not after the query.
 
     Raises:
-        ValueError: If `length` is None or a tensor of another rank.
+        ValueError: If `length` is None or a tensor of a different rank.
     """
     shape = getattr(length, "shape", ())
     if length is None or len(shape) not in (0, 2, 3):

@@ -12,11 +12,11 @@ from keras_transformer.losses import smoothed_cross_entropy, token_weights
 
 
 class TokenMetric(keras.metrics.Mean):
-    """Mean over the target tokens of a value per token.
+    """Mean of a value per target token.
 
     Args:
         pad_id: Label that is ignored.
-        name: Name of the metric. By default that of the class.
+        name: Name of the metric. Default: `default_name` of the class.
         **kwargs: Arguments of `keras.metrics.Metric`.
 
     Call arguments:
@@ -42,8 +42,8 @@ class TokenMetric(keras.metrics.Mean):
     ) -> None:
         weight = token_weights(y_true, self.pad_id, sample_weight)
         values = self.values(y_true, y_pred)
-        # Of `[B, T]` values Keras would first take the mean over T, so that a
-        # batch would be weighted by its sequences, not by its tokens.
+        # Keras would average `[B, T]` values over T first, and so weight a
+        # batch by its sequences, not by its tokens.
         values, weight = (ops.reshape(x, (-1,)) for x in (values, weight))
         super().update_state(values, weight)
 

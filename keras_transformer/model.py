@@ -45,8 +45,7 @@ class AttentionScores(NamedTuple):
 class Transformer(_Model):
     """Encoder and decoder: ids in, logits out.
 
-    `keras_transformer.decoding.StepDecoder` decodes one token after the
-    other.
+    `keras_transformer.decoding.StepDecoder` decodes one token at a time.
 
     Args:
         config: The architecture.
@@ -55,7 +54,7 @@ class Transformer(_Model):
         feed_forward_class: The feed-forward network of every layer:
             `FeedForward` or a layer with its arguments.
         residual_class: The wrapper of every sub-layer: `Residual` or a
-            subclass, e.g. for another order of normalization and dropout.
+            subclass, e.g. for a different order of normalization and dropout.
         frozen: Names of layers that are not trained, such as `"encoder"` or
             `"decoder/layer_0"`.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
@@ -117,13 +116,13 @@ class Transformer(_Model):
         for name in frozen:
             if name not in parts:
                 raise ValueError(
-                    f"frozen must have names of {', '.join(parts)}. "
+                    f"frozen must contain only names from {', '.join(parts)}. "
                     f"Received: {name!r}"
                 )
             parts[name].trainable = False
 
     def _make_embeddings(self) -> None:
-        """Makes the embeddings; those that are tied are the same layer."""
+        """Makes the embeddings; tied ones are the same layer."""
         config, tied = self.config, self.config.tied_embeddings
 
         def embedding(
@@ -180,7 +179,7 @@ class Transformer(_Model):
 
     def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
         if others:
-            inputs = [inputs, *others]  # which `states` refuses
+            inputs = [inputs, *others]  # `states` raises an error
         return super().__call__(inputs, **named)
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
@@ -191,12 +190,12 @@ class Transformer(_Model):
     ) -> Any:
         """Returns the decoder's output `[B, T, d_model]`.
 
-        Arguments are those of `call`, which projects it to logits.
+        Takes the arguments of `call`, which projects it to logits.
         """
         if not isinstance(inputs, Mapping) or not _INPUTS <= set(inputs):
             received = list(inputs) if isinstance(inputs, Mapping) else inputs
             raise ValueError(
-                "The inputs of a Transformer are a dict: "
+                "The inputs of a Transformer must be a dict: "
                 '{"source": ids [B, S], "target": ids [B, T]}. '
                 f"Received: {received}"
             )
@@ -212,8 +211,8 @@ class Transformer(_Model):
         """Returns the matrix and the bias of `logits`.
 
         Returns:
-            Variables `[V, d_model]` and `[V]`, the second of which may be
-            None; or None if a subclass computes logits in another way.
+            Variables `[V, d_model]` and `[V]` (None without a bias); or None
+            if a subclass computes logits differently.
         """
         layer, model = self.output_embedding, type(self)
         ours = (Transformer.logits, Transformer.call, layers.TiedEmbedding)
@@ -223,7 +222,7 @@ class Transformer(_Model):
     def check_step_by_step(self) -> None:
         """Raises a ValueError if decoding step by step would be wrong.
 
-        It leaves out the methods that decode all positions at once: `call`,
+        It skips the methods that decode all positions at once: `call`,
         `states` and `decode` of the model, and `call` of the decoder, its
         layers and the target's positions. None may be overridden.
         """
@@ -239,13 +238,12 @@ class Transformer(_Model):
                 method = getattr(type(part), name, None)
                 if method is not getattr(ours, name, None):
                     raise ValueError(
-                        "Decoding step by step leaves out "
+                        "Decoding step by step skips "
                         f"`{ours.__name__}.{name}`, which must not be "
-                        "overridden. Override a sub-layer, and pass it as "
-                        "attention_class, feed_forward_class or "
-                        "residual_class; `logits` of the model; or `vectors` "
-                        "of its positions. Received: another "
-                        f"`{name}` of {type(part).__name__}"
+                        f"overridden. Received: `{type(part).__name__}.{name}`."
+                        " Override a sub-layer and pass it as attention_class, "
+                        "feed_forward_class or residual_class; or override "
+                        "`logits` of the model, or `vectors` of its positions."
                     )
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
@@ -286,7 +284,7 @@ class Transformer(_Model):
         return AttentionScores(encoder, decoder, cross)
 
     def _encoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
-        """Embeddings plus positions, with dropout (section 5.4), and mask."""
+        """Returns embeddings plus positions, with dropout, and the mask."""
         x = self.source_positions(self.embedding(ids))
         mask = padding_mask(ids, self.config.pad_id)
         return self.dropout(x, training=training), mask
@@ -296,7 +294,7 @@ class Transformer(_Model):
     ) -> tuple:
         """Returns the decoder's arguments: embeddings, memory, two masks."""
         x = self.target_positions(self.target_embedding(ids))
-        mask = None  # windows hide the future by themselves
+        mask = None  # windows already hide the future
         if self.config.attention_window is None:
             # Padding comes after a target's last token, and is hidden too.
             mask = causal_mask(ops.shape(ids)[1])
@@ -313,7 +311,7 @@ class Transformer(_Model):
     ) -> None:
         """As `keras.Model.export`: from ids of any length to logits.
 
-        Translators of texts are exported by `kt.export.save`.
+        `kt.export.save` exports a translator, from text to text.
         """
         if input_signature is None:
             specs = {
@@ -343,7 +341,7 @@ class Transformer(_Model):
             return cls(**config)
 
     def _parts(self) -> dict[str, keras.layers.Layer]:
-        """Returns the layers by name, those of encoder and decoder too."""
+        """Returns the layers by name, including encoder and decoder layers."""
         parts = {layer.name: layer for layer in self.layers}
         for stack in (self.encoder, self.decoder):
             parts |= {f"{stack.name}/{x.name}": x for x in stack.layers}

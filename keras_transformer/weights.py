@@ -20,11 +20,11 @@ from keras_transformer.support.errors import InputError
 
 # Integers would be quantized weights without their scales.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-_PART = 2**23  # bytes of a weight that are in memory beside its variable
+_PART = 2**23  # bytes of a weight that are read at a time
 
 
 def not_finite(weights: Iterable[keras.Variable]) -> list[str]:
-    """Returns the paths of weights that have NaN or infinity."""
+    """Returns the paths of weights that contain NaN or infinity."""
     # Keras accepts the integers of quantized layers, TensorFlow does not.
     return [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
 
@@ -43,10 +43,16 @@ def assign(
 ) -> None:
     """Assigns all weights of a `Transformer`, or none if any is invalid.
 
-    There is an array of floats for every name of `named_weights`. Each is read
-    twice, and not kept; one that is mapped is read in parts. Messages list all
-    problems, by `shown_names` if there are any. `progress` is called with 1 for
-    each weight that is checked or assigned.
+    Args:
+        model: A `Transformer`.
+        values: An array of floats for every name of `named_weights`. Each is
+            read twice, to check and to assign it; mapped ones in parts.
+        shown_names: Names that the message shows instead.
+        progress: Called with 1 for each weight that was checked or assigned.
+
+    Raises:
+        InputError: If weights are missing, unknown or invalid. The message
+            lists all of them.
     """
     weights = named_weights(model)
     problems = {name: "missing" for name in weights if name not in values}
@@ -65,7 +71,7 @@ def assign(
     if problems:
         names = {name: name for name in problems} | (shown_names or {})
         raise InputError(
-            "The values must be those of the model's weights. Received:\n"
+            "The weights must fit the model. Received:\n"
             + "\n".join(f"{names[x]}: {y}" for x, y in problems.items())
         )
     for name in values:
@@ -78,15 +84,13 @@ def assign(
 
 
 def _parts(values: Mapping, name: str) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields parts of an array in float32, and the first row of each.
-
-    The parts of a mapped array that were read count as memory until it is
-    unmapped, so it is mapped again for each part.
-    """
+    """Yields parts of an array in float32, each with its first row."""
     value = values[name]
     num_rows = max(1, _PART * len(value) // (4 * value.size))
     for start in range(0, len(value), num_rows):
         if isinstance(value, np.memmap):
+            # Mapped again: the parts that were read count as memory until
+            # the array is unmapped.
             value = values[name]
         yield start, np.asarray(value[start : start + num_rows], "float32")
 

@@ -53,24 +53,6 @@ def test_parameters_of_base_counted_by_hand():
     assert config.num_parameters == expected == 63_045_632
 
 
-def test_a_preset_can_be_changed():
-    config = TransformerConfig.from_preset(
-        "tiny", vocab_size=99, d_ff=64, d_k=5
-    )
-    assert (config.vocab_size, config.d_ff, config.d_k) == (99, 64, 5)
-    assert config.d_model == TransformerConfig.from_preset("tiny").d_model
-
-
-def test_no_vocabulary_size_is_that_of_the_preset():
-    config = TransformerConfig.from_preset("tiny", vocab_size=None)
-    assert config == TransformerConfig.from_preset("tiny")
-
-
-def test_an_unknown_preset_is_refused():
-    with pytest.raises(InputError, match="'tny'.*'tiny'"):
-        TransformerConfig.from_preset("tny")
-
-
 def test_json_round_trip():
     config = TransformerConfig(
         vocab_size=50, num_heads=3, d_k=5, d_v=7, positional_encoding="learned"
@@ -80,39 +62,18 @@ def test_json_round_trip():
     assert TransformerConfig.from_dict({"vocab_size": 50}).d_model == 512
 
 
-def test_a_configuration_is_immutable():
-    config = TransformerConfig(vocab_size=50)
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        config.d_model = 256
-
-
-@pytest.mark.parametrize(
-    "values", ({"d_model": 8}, {"vocab_size": 50, "beam_size": 4})
-)
-def test_unknown_and_missing_names_are_refused(values):
-    with pytest.raises(InputError, match="vocab_size"):
-        TransformerConfig.from_dict(values)
-
-
 @pytest.mark.parametrize(
     "values",
     [
         dict(vocab_size=0),
-        dict(vocab_size="50"),
-        dict(num_layers=0),
         dict(d_model=-8),
         dict(d_ff=2.5),
-        dict(num_heads=0),
         dict(num_heads=True),
         dict(num_heads=7),
         dict(d_k=5, num_heads=7),
-        dict(max_length=0),
-        dict(d_k=0),
         dict(d_v=-1),
         dict(attention_window=0),
         dict(dropout=1.0),
-        dict(dropout=-0.1),
-        dict(dropout="0"),
         dict(positional_encoding="rotary"),
         dict(pad_id=-1),
         dict(eos_id=0),
@@ -134,28 +95,37 @@ def test_invalid_values_are_named(values):
         TransformerConfig(**{"vocab_size": 50, **values})
 
 
-def test_all_invalid_values_are_reported_at_once():
+def test_a_preset_can_be_changed():
+    preset = TransformerConfig.from_preset("tiny", vocab_size=None)
+    config = TransformerConfig.from_preset("tiny", 99, d_ff=64, d_k=5)
+    changes = dict(vocab_size=99, d_ff=64, d_k=5)
+    assert config == dataclasses.replace(preset, **changes)
+
+
+@pytest.mark.parametrize(
+    "values", ({"d_model": 8}, {"vocab_size": 50, "beam_size": 4})
+)
+def test_unknown_and_missing_names_are_errors(values):
+    with pytest.raises(InputError, match="vocab_size"):
+        TransformerConfig.from_dict(values)
+
+
+@pytest.mark.parametrize(
+    ("values", "count"),
+    [
+        (dict(d_ff=0, dropout=2.0), 2),
+        (dict(eos_id=0, source_vocab_size=60, decoder_heads=3), 3),
+    ],
+)
+def test_all_invalid_values_are_reported_at_once(values, count):
     with pytest.raises(InputError) as error:
-        TransformerConfig(vocab_size=50, d_ff=0, dropout=2.0)
-    assert [line.split()[0] for line in str(error.value).split("\n")] == [
-        "d_ff",
-        "dropout",
-    ]
+        TransformerConfig(vocab_size=50, **values)
+    assert len(str(error.value).split("\n")) == count
 
 
-def test_all_impossible_combinations_are_reported_at_once():
-    with pytest.raises(InputError) as error:
-        TransformerConfig(
-            vocab_size=50, eos_id=0, source_vocab_size=60, decoder_heads=3
-        )
-    assert len(str(error.value).split("\n")) == 3
-
-
-def test_the_start_may_be_padding_or_the_end():
-    for bos_id in (0, 3):
-        assert TransformerConfig(vocab_size=50, bos_id=bos_id).bos_id == bos_id
-
-
-def test_odd_widths_need_only_both_head_widths():
-    config = TransformerConfig(vocab_size=50, num_heads=7, d_k=5, d_v=6)
-    assert (config.d_k, config.d_v) == (5, 6)
+@pytest.mark.parametrize(
+    "values", (dict(bos_id=0), dict(bos_id=3), dict(num_heads=7, d_k=5, d_v=6))
+)
+def test_unusual_values_are_valid(values):
+    config = TransformerConfig(vocab_size=50, **values).to_dict()
+    assert config.items() >= values.items()

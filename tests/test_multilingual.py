@@ -23,7 +23,7 @@ TEXTS = [*ENGLISH, *(f"{x} {y}" for x in ENGLISH for y in ENGLISH)]
 SIZES = {
     **{"preset": "tiny", "vocab-size": 310, "max-length": 12, "d-model": 32},
     **{"num-layers": 1, "num-heads": 2, "d-ff": 64, "dropout": 0.0},
-    **{"steps": 200, "steps-per-epoch": 200, "batch-tokens": 1024},
+    **{"steps": 150, "steps-per-epoch": 150, "batch-tokens": 1024},
     **{"warmup-steps": 40, "learning-rate-scale": 0.5},
     **{"scored-sentences": 0},
 }
@@ -133,33 +133,23 @@ def test_evaluate_scores_each_corpus(folder, capsys):
     assert min(chrf) <= results["chrf"] <= max(chrf)
 
 
-def test_prepared_corpora_are_read_again(folder, tmp_path):
-    output = tmp_path / "prepared"
+def test_prepared_corpora_are_read_again(folder):
+    corpus = kt.train.open_corpus(str(folder / "run" / "data"))
     values = yaml.safe_load((folder / "flags.yaml").read_text())
-    names = ("corpora", "source", "preset", "vocab-size", "max-length")
-    values = {name: values[name] for name in names}
-    (tmp_path / "flags.yaml").write_text(yaml.safe_dump(values))
-    assert run_cli(tmp_path, "prepare", "--output", output) == 0
-    corpus = kt.train.open_corpus(str(output))
     given = kt.train.open_corpora(values["corpora"], "en")
     assert (corpus.source, corpus.target) == ("en", None)
     assert list(map(str, corpus.parts)) == list(map(str, given.parts))
     assert [x.weight for x in corpus.parts] == [1, 2]
-    for split in ("valid", "test"):
-        assert list(corpus.pairs(split)) == list(given.pairs(split))
-        parts = (list(x.pairs_of_parts(split)) for x in (corpus, given))
-        assert next(parts)[0][1] == next(parts)[0][1]
+    assert list(corpus.pairs("valid")) == list(given.pairs("valid"))
     assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
 
 
-@pytest.mark.parametrize("code", ["de", "fr"])
-def test_a_saved_model_translates(translators, tmp_path, code):
-    path = kt.export.save(translators[code], tmp_path / "1")
+def test_a_saved_model_translates(translators, tmp_path):
+    path = kt.export.save(translators["fr"], tmp_path / "1")
     loaded = kt.open_translator(path)
-    assert check(loaded, code) == check(translators[code], code)
+    assert check(loaded, "fr") == check(translators["fr"], "fr")
     assert loaded.target_languages == ["deu", "fra"]
-    other = {"de": ("fr", ">>fra<< <bt>"), "fr": ("de", ">>deu<<")}[code]
-    check(loaded, other[0], [f"{other[1]} {text}" for text in TEXTS])
+    check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])
 
 
 def test_litert_translates(translators, tmp_path):
@@ -170,12 +160,11 @@ def test_litert_translates(translators, tmp_path):
 
 
 def test_hugging_face_translates(translators, tmp_path):
-    """As MarianTokenizer splits texts, which our import does too."""
     path = kt.export.save_huggingface(translators["fr"], tmp_path / "model")
     table = json.loads((path / "vocab.json").read_text())
     tokenizer = translators["fr"].tokenizer
     for piece, name in ((">>fra<<",) * 2, (">>deu<<",) * 2, ("<bt>", "▁<bt>")):
-        assert table[name] == tokenizer.id_of_piece(f"▁{piece}")
+        assert table[name] == tokenizer.piece_to_id(f"▁{piece}")
     loaded = convert.load(path)
     check(loaded, "fr", [f">>fra<< <bt> {text}" for text in TEXTS])
     check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])

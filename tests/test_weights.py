@@ -30,12 +30,13 @@ def test_names():
     assert len(names) == 1 + 4 + 4 + 4 + 8 + 4 + 6
 
 
-def test_values_of_another_model_are_assigned():
+def test_values_of_a_different_model_are_assigned():
     model, other = kt.Transformer(CONFIG), kt.Transformer(CONFIG)
     randomise(model)
-    assign(other, arrays(model))
+    expected = arrays(model)
+    assign(other, expected)
     for name, values in arrays(other).items():
-        np.testing.assert_array_equal(values, arrays(model)[name])
+        np.testing.assert_array_equal(values, expected[name])
 
 
 def test_everything_that_is_wrong_is_reported_and_nothing_assigned():
@@ -81,19 +82,20 @@ def test_large_weights_are_read_and_assigned_in_parts(
     model = kt.Transformer(CONFIG)
     randomise(model)
     monkeypatch.setattr(weights, "_PART", 48)  # three rows of four
-    values = Mapped(tmp_path, arrays(model))
+    expected = arrays(model)
+    values = Mapped(tmp_path, expected)
     other = kt.Transformer(CONFIG, dtype=dtype)
     assign(other, values)
     for name, value in arrays(other).items():
-        np.testing.assert_allclose(value, arrays(model)[name], rtol=1 / 128)
-    # For its shape; all of it and its four parts, to check; likewise to
+        np.testing.assert_allclose(value, expected[name], rtol=1 / 128)
+    # For its shape; all of it and its four parts, to check; the same to
     # assign, which other backends do at once.
     in_parts = keras.backend.backend() == "tensorflow"
     reads = 1 + (1 + 4) + (1 + 4 if in_parts else 1)
     assert values.reads["embedding/embeddings"] == reads
 
 
-def test_what_is_no_finite_float_is_reported():
+def test_values_that_are_not_finite_floats_are_reported():
     model = kt.Transformer(CONFIG)
     values = arrays(model)
     first, second, third, fourth = list(values)[:4]

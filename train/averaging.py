@@ -57,8 +57,8 @@ def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     checkpoints = run.checkpoints()
     if last is not None and len(checkpoints) < last:
         raise InputError(
-            f"{run.path} has {len(checkpoints)} checkpoints. Received: "
-            f"last={last}. Choose fewer, with --last on the command line."
+            f"The argument `last` must be at most {len(checkpoints)}, the "
+            f"number of checkpoints in {run.path}. Received: last={last}"
         )
     count = last or run.request.get("max_to_keep", len(checkpoints))
     return checkpoints[-count:]

@@ -1,6 +1,6 @@
 """Callbacks of the training program, in the order in which they run.
 
-The first ones add values to the logs of an epoch; the last ones write them.
+The first add values to the logs of an epoch; the last write them.
 """
 
 import logging
@@ -24,8 +24,8 @@ from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
-# Every float16 gradient that overflows halves the loss scale, and every 2,000
-# that do not double it. At this scale the gradient is NaN, not too large.
+# Overflowing float16 gradients halve the loss scale. Below this scale they are
+# NaN rather than too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
 _SECONDS_BETWEEN_LINES = 60
 
@@ -33,9 +33,8 @@ _SECONDS_BETWEEN_LINES = 60
 class StepCounter(keras.callbacks.Callback):
     """Counts updates, ends training after the last, adds values to the logs.
 
-    Keras counts epochs, and starts at 0 when training is resumed. The target
-    tokens per second are those after the first update of an epoch, in which
-    TensorFlow may trace the graph.
+    Keras counts epochs, and starts at 0 when training is resumed. The speed
+    leaves out the first update of an epoch, which may trace the graph.
     """
 
     def __init__(self, step: int, last_step: int) -> None:
@@ -73,8 +72,8 @@ class StepCounter(keras.callbacks.Callback):
 class CheckFinite(keras.callbacks.Callback):
     """Raises InputError when training diverges.
 
-    Keras' `TerminateOnNaN` ends training as if it had succeeded, and looks
-    neither at gradients nor at the validation loss.
+    Keras' `TerminateOnNaN` ends training as if it had succeeded, and checks
+    neither gradients nor the validation loss.
     """
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
@@ -91,16 +90,16 @@ class CheckFinite(keras.callbacks.Callback):
         if not math.isfinite(value):
             raise InputError(
                 f"The {name} must be finite. Received: {value} at step "
-                f"{logs['step']}. Train into another folder with more "
-                "warm-up steps, larger batches or a clip norm; instead of "
+                f"{logs['step']}. Train into a different folder with more "
+                "warm-up steps, larger batches or clip_norm; instead of "
                 "mixed_float16 use mixed_bfloat16 or float32."
             )
 
 
 class EarlyStopping(keras.callbacks.Callback):
-    """Ends training when the validation loss does not fall any more.
+    """Ends training when the validation loss no longer improves.
 
-    Keras' own forgets the epochs before training was resumed; the log has
+    Keras' own forgets the epochs before training was resumed; the log contains
     them. Without `patience` it never ends training.
     """
 
@@ -122,7 +121,7 @@ class EarlyStopping(keras.callbacks.Callback):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds `val_score`, the task's score of the outputs, to the logs."""
+    """Adds the task's score of the outputs to the logs, as `val_score`."""
 
     def __init__(
         self,
@@ -145,16 +144,16 @@ class ValidationScore(keras.callbacks.Callback):
 
 
 class Progress(keras.callbacks.Callback):
-    """Logs a line per epoch; a bar on a terminal, else a line per minute.
+    """Logs a line per epoch; shows a bar on a terminal, else a line per minute.
 
-    Keras' `ProgbarLogger` knows the steps of an epoch, not those of a run
-    with its remaining time, and fills log files with its updates.
+    Keras' `ProgbarLogger` shows no remaining time of the run, and fills log
+    files with its updates.
     """
 
     def __init__(self, counter: StepCounter, score: str) -> None:
         super().__init__()
         self.counter = counter
-        self.score = score  # what the validation score is called
+        self.score = score  # name of the validation score
         self._bar = progress_bar(is_shown=False)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -213,11 +212,10 @@ class Checkpoints(keras.callbacks.Callback):
     atomically nor the state of the optimizer.
 
     Ctrl-C saves the state after the current update, and then raises
-    `KeyboardInterrupt`. SIGTERM (preemption) saves it too, and then exits with
-    code 143. After the last update of an epoch both wait for its end, since
-    training does not return to it. A second Ctrl-C ends training at once. With
-    several workers, which can only save together, both signals end training at
-    once.
+    `KeyboardInterrupt`; SIGTERM (preemption) exits with code 143 instead. After
+    the last update of an epoch both wait for the end of the epoch. A second
+    Ctrl-C ends training at once, and with several workers, which can only save
+    together, the first signal does.
     """
 
     def __init__(
@@ -230,13 +228,13 @@ class Checkpoints(keras.callbacks.Callback):
         self.run = run
         self.max_to_keep = max_to_keep
         self.counter = counter
-        self.saved_step = counter.step  # of the state, on every worker
+        self.saved_step = counter.step  # in the state, on every worker
         self._received: int | None = None
         self._handlers: dict[int, Any] = {}
 
     def on_train_begin(self, logs: dict | None = None) -> None:
         main_thread = threading.current_thread() is threading.main_thread()
-        if not main_thread or worker(self.model.distribute_strategy)[1] > 1:
+        if not main_thread or worker(self.model.distribute_strategy).count > 1:
             return
         for number in (signal.SIGINT, signal.SIGTERM):
             # A process that a shell starts in the background ignores Ctrl-C.
@@ -248,7 +246,7 @@ class Checkpoints(keras.callbacks.Callback):
             raise KeyboardInterrupt
         self._received = self._received or number
         message = b"\ntraining: saving after this step; Ctrl-C ends at once\n"
-        os.write(2, message)  # unlike `print` it can run at any place
+        os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         is_last = self.counter.step >= self.counter.last_step

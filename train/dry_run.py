@@ -1,4 +1,4 @@
-"""A training that is only tried: its batches, memory and time per step."""
+"""A dry run: batches, memory and time per step of a training."""
 
 import contextlib
 import logging
@@ -9,6 +9,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.train.data import batching, pools
+from keras_transformer.train.data.reading import without_tuning
 from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -22,26 +23,26 @@ def try_steps(
     order: batching.BatchOrder,
     pairs: batching.PairIds,
 ) -> None:
-    """Trains for some steps, and logs what a training would take."""
+    """Trains for a few steps, and logs the time and memory of a training."""
     lengths = pools.bucket_lengths(order.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
     per_pass = int(order.count_batches(0).sum())
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
     logger.info(f"steps: {per_pass:,} per pass over the data")
     batch = next(iter(batching.make_batches(pairs, order)))
-    # A training reads the next batches during a step, and compiles once.
-    batches = tf.data.Dataset.from_tensors(batch).repeat()
+    # One batch, since a training reads the next ones during a step.
+    batches = without_tuning(tf.data.Dataset.from_tensors(batch).repeat())
     options = dict(verbose=0, shuffle=False)
     model.fit(batches, steps_per_epoch=1, **options)
     start = time.monotonic()
     model.fit(batches, steps_per_epoch=_STEPS, **options)
     seconds = (time.monotonic() - start) / _STEPS
-    logger.info(f"time: {seconds:.2g} s per step, the mean of {_STEPS}")
+    logger.info(f"time: {seconds:.2g} s per step, mean of {_STEPS}")
     hours = seconds * recipe.steps / 3600
     logger.info(f"time: {hours:,.2g} hours for {recipe.steps:,} steps")
-    with contextlib.suppress(ModuleNotFoundError):  # Windows has none
+    with contextlib.suppress(ModuleNotFoundError):  # on Windows
         import resource
 
         unit = 1 if sys.platform == "darwin" else 1024
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
-        logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at most")
+        logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at the peak")

@@ -1,4 +1,4 @@
-"""Evaluates a model on a split: the scores of its task, and perplexity."""
+"""Evaluates a model on a split: scores of its task, and perplexity."""
 
 import dataclasses
 import math
@@ -26,9 +26,9 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    The target language matters to some metrics, which are by default those of
-    the task. Returns the results as plain values for JSON, and the outputs in
-    the order of the split. Of several corpora each is scored by itself too.
+    `metrics` are by default the task's; some depend on the language `target`.
+    Returns the results as plain values for JSON, and the outputs in the order
+    of the split. Several corpora are scored separately too.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
@@ -45,7 +45,7 @@ def evaluate(
     measured = translator.score_corpus(
         sources, references, workers=workers, progress=progress
     )
-    # Without pairs that have an empty side, or are longer than the model reads.
+    # None: an empty side, or a side longer than the model accepts.
     measured = [score for score in measured if score is not None]
     nll = None
     if measured:
@@ -123,8 +123,8 @@ def record(
 ) -> Path:
     """Appends results to the run's `results.json`; writes the outputs.
 
-    `translations-SPLIT.txt`, or `trees-SPLIT.txt`, has one per line. Training
-    may have replaced the checkpoint of the step meanwhile.
+    `translations-SPLIT.txt` or `trees-SPLIT.txt` contains one per line. `step`
+    is the step of the checkpoint, which training may have replaced since.
     """
     path = run.path / "results.json"
     measured = {"step": step, "checkpoint": checkpoint.name, **results}

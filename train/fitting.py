@@ -1,4 +1,4 @@
-"""Compiles a model, gives it the state of its run, and fits it."""
+"""Compiles a model, restores the state of its run, and fits it."""
 
 import contextlib
 import dataclasses
@@ -39,11 +39,11 @@ def fit(
     """Trains the model of a run to the end of its recipe.
 
     Args:
-        run: The run, which the chief alone writes.
+        run: The run. Only the chief writes to it.
         data: Its prepared corpus.
         recipe: How to train.
         strategy: Where to train.
-        only_try: Take a few steps and report what a training would take.
+        only_try: Report the time and memory of a few steps instead.
     """
     train, worker = data.prepared, strategies.worker(strategy)
     keras.utils.set_random_seed(recipe.seed)
@@ -53,9 +53,6 @@ def fit(
     logger.info(f"model: {run.config.num_parameters:,} parameters")
     model = compiled_model(run.config, recipe, strategy)
     step = _restore(model, run)
-    if step >= recipe.steps:
-        logger.info(f"training: all {recipe.steps:,} steps are done")
-        return
     _report_data(data, recipe)
     order = batching.BatchOrder(
         train.shards,
@@ -71,6 +68,10 @@ def fit(
         return
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
+    if valid is None and recipe.patience is not None:
+        logger.warning(
+            f"patience={recipe.patience} has no effect: nothing to validate on"
+        )
     counter = callbacks.StepCounter(step, recipe.steps)
     log = CSVLog(run.path / "log.csv", step, worker.is_chief)
     stopping = callbacks.EarlyStopping(recipe.patience, log)
@@ -129,10 +130,7 @@ def compiled_model(
 
 
 def _restore(model: Transformer, run: Run) -> int:
-    """Gives the model of every worker the chief's state.
-
-    Returns the updates so far.
-    """
+    """Restores the chief's state on every worker; returns the step."""
     strategy, step = model.distribute_strategy, 0
     worker = strategies.worker(strategy)
     init_from = run.request.get("init_from")
@@ -146,7 +144,7 @@ def _restore(model: Transformer, run: Run) -> int:
             # The weights alone: the optimizer starts again, with warm-up.
             model.set_weights(past.load_model(checkpoint).get_weights())
             logger.info(f"weights: {checkpoint}")
-        # From now on the run does not need the other one.
+        # From now on the run does not need `init_from`.
         state.save_state(run, model, step)
     if worker.count > 1:
         broadcast = functools.partial(strategies.broadcast_from_chief, strategy)
@@ -157,7 +155,7 @@ def _restore(model: Transformer, run: Run) -> int:
 
 
 def _report_data(data: Corpus, recipe: Recipe) -> None:
-    """Logs what a training reads, and how often."""
+    """Logs the sizes of the data, and the number of passes."""
     train = data.prepared
     logger.info(f"train: {train.statistics.describe(recipe.max_length)}")
     tokens = 0.0
@@ -188,7 +186,7 @@ def _validation_batches(
     logger.info(f"valid: {encoder.statistics.describe(recipe.max_length)}")
     if not encoder.statistics.pairs:
         return None
-    # As much memory as a part of a training batch needs.
+    # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
     sizes = max(part, 2 * recipe.max_length), recipe.max_length
     return batching.one_pass(shards, train.tokenizer, *sizes)
@@ -228,15 +226,12 @@ def _reports(
 def _ended_callbacks(
     chain: list[keras.callbacks.Callback], checkpoints: callbacks.Checkpoints
 ) -> Iterator[None]:
-    """Ends all callbacks if training is stopped, and says how to resume.
-
-    Keras does not end them, and a bar would stay open.
-    """
+    """Ends all callbacks if training is stopped, which Keras does not."""
     try:
         yield
     except BaseException as error:
         expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
-        # The stack runs all, the last one first, even if one of them fails.
+        # An ExitStack calls all of them, even if one fails.
         with contextlib.ExitStack() as stack:
             if isinstance(error, expected):
                 stack.callback(

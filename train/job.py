@@ -1,4 +1,4 @@
-"""The job of a training: what a new run is made from, and what it records.
+"""The arguments of a training: completed for a new run, else compared.
 
 Nothing here needs TensorFlow.
 """
@@ -17,19 +17,18 @@ from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.recipe import Recipe
 
-# What may differ when a run is resumed.
-_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
+# Arguments that may change when a run is resumed.
+MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
-# Differences from the small recipe for a model without a preset: it was
-# imported, or trained further. With a width of 512 the learning rate rises to
-# 9e-5, and falls.
+# Changes to the small recipe for a model without a preset, which was imported.
+# The learning rate of a model of width 512 peaks at 9e-5.
 _FINE_TUNING = dict(steps=2_000, steps_per_epoch=200, warmup_steps=100)
 _FINE_TUNING["learning_rate_scale"] = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
 class Request:
-    """The arguments of `train` that describe what is trained."""
+    """The arguments of `train` except for output, strategy and dry_run."""
 
     corpus: Corpus | None
     preset: str | None
@@ -58,24 +57,18 @@ class Request:
 
 @dataclasses.dataclass(frozen=True)
 class Job:
-    """What a new run is made from."""
+    """Everything that determines a new run."""
 
     corpus: Corpus
     recipe: Recipe
-    config: TransformerConfig  # with the ids of any tokenizer
-    past: Run | None  # whose tokenizer and weights the run starts with
-    tokenizer: Tokenizer | None  # None: one is trained
-    request: Mapping[str, Any]  # what the run records
+    config: TransformerConfig  # see `config_for`
+    past: Run | None  # from `init_from`
+    tokenizer: Tokenizer | None  # None: train one
+    request: Mapping[str, Any]  # for `train.yaml`
 
     @classmethod
     def choose(cls, request: Request) -> "Job":
-        """Completes the arguments of `train`, and checks them.
-
-        Without a preset, the architecture and the preset of the recipe are
-        those of the run to start from. If it has no preset, like an imported
-        model, the recipe is the small one at a low learning rate. A prepared
-        corpus determines its own values.
-        """
+        """Completes the arguments of `train`, and checks them."""
         corpus, preset, recipe = request.corpus, request.preset, request.recipe
         architecture, defaults = dict(request.architecture or {}), {}
         past = base = None
@@ -113,7 +106,7 @@ class Job:
         return job
 
     def config_for(self, tokenizer: Tokenizer) -> TransformerConfig:
-        """Returns the architecture with the ids of a tokenizer."""
+        """Returns the architecture with the special ids of a tokenizer."""
         names = ("vocab_size", "pad_id", "bos_id", "eos_id")
         values = {name: getattr(tokenizer, name) for name in names}
         size = tokenizer.source.vocab_size
@@ -128,29 +121,22 @@ class Job:
         fixed += ["max_length"] if corpus.prepared is not None else []
         _check_equal(
             "The tokenizer and the prepared corpus determine some values. "
-            "Leave them out.",
+            "Do not pass them.",
             {name: defaults[name] for name in fixed},
             {name: getattr(recipe, name) for name in fixed},
         )
-        has_valid = "valid" in corpus.splits
-        if recipe.patience is not None and not has_valid:
-            raise InputError(
-                "patience monitors the loss of a split valid. "
-                f"Received: patience={recipe.patience}, splits "
-                f"{', '.join(corpus.splits)}"
-            )
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
                 "TensorBoard is not installed. Run "
                 'pip install "keras-transformer-nmt[tensorboard]"'
             )
-        if recipe.scored_sentences and has_valid:
+        if recipe.scored_sentences and "valid" in corpus.splits:
             task.check_metrics(corpus.target, [task.watched_metric])
         if self.past is not None:
             self._check_past(self.past)
 
     def _check_past(self, past: Run) -> None:
-        """Raises InputError unless the run can start from another one."""
+        """Raises InputError unless the new run can start from `past`."""
         if past.task.name != self.corpus.task.name:
             raise InputError(
                 "A run can only start from a run for the same task. Received: "
@@ -161,8 +147,7 @@ class Job:
         if self.config.positional_encoding == "sinusoidal":
             free.add("max_length")
         _check_equal(
-            f"{past.path} has a different architecture, and its weights do not "
-            "fit. Choose the same architecture.",
+            f"The architecture must be the same as in {past.path}.",
             past.config.to_dict(),
             self.config_for(past.tokenizer).to_dict(),
             free,
@@ -170,11 +155,12 @@ class Job:
 
 
 def _choose_tokenizer(request: Request, past: Run | None) -> Tokenizer | None:
-    """Returns the tokenizer that arguments determine, if they do."""
+    """Returns the given tokenizer, or None if one must be trained."""
     paths, prepared = request.tokenizer, request.corpus.prepared
     if past is not None and paths is not None:
         raise InputError(
-            "Use either init_from, which brings its tokenizer, or tokenizer. "
+            "Use either init_from, which has a tokenizer, or the argument "
+            "`tokenizer`. "
             f"Received: init_from={request.init_from}, tokenizer="
             + " ".join(map(str, paths))
         )
@@ -185,19 +171,14 @@ def _choose_tokenizer(request: Request, past: Run | None) -> Tokenizer | None:
         return tokenizer
     if tokenizer and tokenizer.digest != prepared.tokenizer.digest:
         raise InputError(
-            f"{request.corpus.name} was prepared with a different tokenizer "
-            "than the one to train with. Prepare it with that one."
+            f"{request.corpus.name} must be prepared with the tokenizer to "
+            "train with. Received: a different tokenizer. Prepare it again."
         )
     return prepared.tokenizer
 
 
-def changes(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns the arguments that a run which is resumed takes over."""
-    return {name: x for name, x in arguments.items() if name in _MAY_CHANGE}
-
-
 def check_resumable(run: Run, arguments: Mapping[str, Any]) -> None:
-    """Raises InputError if arguments differ from those of a run."""
+    """Raises InputError if arguments differ from the run's."""
     if run.checkpoints() and not run.state_path.exists():
         raise InputError(
             f"{run.path} cannot be resumed without its {run.state_path.name}. "
@@ -213,32 +194,27 @@ def check_resumable(run: Run, arguments: Mapping[str, Any]) -> None:
     }
     expected = {name: recorded.get(name) for name in arguments}
     _check_equal(
-        f"{run.path} was started with other values. Choose a different output, "
-        "or leave them out.",
-        _without_places(expected),
-        _without_places(arguments),
-        _MAY_CHANGE,
+        f"{run.path} was started with different arguments. Choose a different "
+        "output, or leave them out.",
+        _without_folders(expected),
+        _without_folders(arguments),
+        MAY_CHANGE,
     )
 
 
-def _without_places(request: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns a request with the names of files alone, which may be moved."""
+def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a request with names instead of paths, since files may move."""
 
-    def names(paths: str | Iterable[str] | None) -> list[str]:
-        paths = [paths] if isinstance(paths, str) else paths or []
-        return [
-            path if path.startswith("tfds:") else Path(path).resolve().name
-            for path in paths
-        ]
+    def shorten(value: Any) -> Any:
+        if isinstance(value, str) and not value.startswith("tfds:"):
+            return Path(value).resolve().name
+        return list(map(shorten, value)) if isinstance(value, list) else value
 
     values = dict(request)
-    for name in ("data", "init_from", "tokenizer"):
-        if name in values:
-            values[name] = names(values[name])
+    for name in {"data", "init_from", "tokenizer"} & values.keys():
+        values[name] = shorten(values[name])
     if values.get("corpora"):
-        values["corpora"] = [
-            {**x, "data": names(x["data"])} for x in values["corpora"]
-        ]
+        values["corpora"] = list(map(_without_folders, values["corpora"]))
     return values
 
 
@@ -248,7 +224,7 @@ def _check_equal(
     received: Mapping[str, Any],
     free: Iterable[str] = (),
 ) -> None:
-    """Raises InputError if values differ, except for those of `free` names."""
+    """Raises InputError if values differ whose names are not in `free`."""
     differences = [
         f"{name}={received.get(name)!r} instead of {expected.get(name)!r}"
         for name in {**received, **expected}

@@ -1,6 +1,6 @@
 """Prepares a corpus: tokenizes it once, into arrays that training maps.
 
-`train/data/prepared.py` lists the files and reads them.
+train/data/prepared.py lists the files and reads them.
 """
 
 import contextlib
@@ -52,12 +52,12 @@ def prepare(
 
     Args:
         corpus: From `open_corpus`.
-        output: New folder to write.
-        recipe: Its sizes are used.
-        tokenizer: A tokenizer, or its files as in `train`. Default: one is
-            trained.
-        pair_filters: What is dropped besides the pairs that `train` drops.
-        dropped: .tsv file to write of the pairs that are dropped.
+        output: The new folder.
+        recipe: Only `vocab_size` and `max_length` are used.
+        tokenizer: A tokenizer, or its files as in `train`. Default: train one.
+        pair_filters: Further pairs to drop. Training drops empty and overlong
+            pairs anyway.
+        dropped: A new .tsv file for the dropped pairs.
         splits: Names of the splits to copy. Default: all but `train`.
 
     Returns:
@@ -68,8 +68,8 @@ def prepare(
     """
     if corpus.prepared is not None:
         raise InputError(
-            f"{corpus.name} is prepared already. Give it to `train`, or "
-            "prepare the corpus that it was prepared from."
+            f"{corpus.name} is already prepared. Pass it to `train`, or "
+            "prepare the original corpus."
         )
     for part in corpus.parts:
         if "train" not in part.splits:
@@ -90,7 +90,7 @@ def prepare(
         check_output(dropped, [".tsv"])
         writer = write_dropped(dropped)
     with writer as on_dropped, atomic_folder(output) as folder:
-        # First: a damaged text is found before the hours that train may take.
+        # First, because reading finds damage, and the rest may take hours.
         for number, part in enumerate(corpus.parts):
             for split in splits.intersection(part.splits):
                 paths = prepared.text_paths(folder, split, number)
@@ -123,7 +123,7 @@ def prepare(
 def _write_texts(
     paths: Sequence[str], pairs: Iterable[tuple[str, str]]
 ) -> None:
-    """Writes the texts of a split, one a line, with spaces for line breaks."""
+    """Writes the texts of a split, one per line, without line breaks."""
     with open(paths[0], "wb") as source, open(paths[1], "wb") as target:
         for pair in pairs:
             for file, text in zip((source, target), pair, strict=True):
@@ -136,7 +136,7 @@ def _fit_tokenizer(
     recipe: Recipe,
     pair_filters: PairFilters,
 ) -> Tokenizer:
-    """Trains a tokenizer, or checks the given one."""
+    """Returns a new tokenizer, or checks the given one."""
     source, target = next(iter(corpus.pairs("train")))
     logger.info(f"first pair: {source!r:.60} → {target!r:.60}")
     tags = [tag for part in corpus.parts for tag in part.tags]

@@ -1,4 +1,4 @@
-"""The training hyper-parameters: everything but architecture and data."""
+"""Training hyper-parameters: everything but the architecture and the data."""
 
 import dataclasses
 import functools
@@ -26,8 +26,8 @@ _positive = functools.partial(described, POSITIVE_INTEGER)
 class Recipe:
     """Training hyper-parameters.
 
-    The defaults are those of the paper's base model; `from_preset` returns
-    others. The flags of `keras-transformer train` are derived from the fields.
+    The defaults are the values of the paper's base model. The flags of
+    `keras-transformer train` are derived from the fields.
     """
 
     vocab_size: int = _positive(
@@ -36,13 +36,11 @@ class Recipe:
     )
     steps: int = _positive("number of updates", 100_000)
     steps_per_epoch: int = _positive(
-        "updates between checkpoints, each with a pass over the validation "
-        "data",
+        "updates between checkpoints; validation precedes each checkpoint",
         500,
     )
     batch_tokens: int = _positive(
-        "source and target tokens in a batch over all replicas, padding "
-        "included",
+        "source and target tokens in a batch over all replicas, with padding",
         50_000,
     )
     max_length: int = _positive(
@@ -51,20 +49,20 @@ class Recipe:
         128,
     )
     warmup_steps: int = _positive(
-        "steps over which the learning rate rises", 4_000
+        "steps during which the learning rate rises", 4_000
     )
     learning_rate_scale: float = described(
         POSITIVE_NUMBER, "factor on the paper's learning rate", 1.0
     )
     label_smoothing: float = described(FRACTION, "label-smoothing ε", 0.1)
     gradient_accumulation_steps: int = _positive(
-        "parts in which each replica computes its share of a batch, one "
-        "after the other, to save memory; the update is the same",
+        "parts in which each replica computes its share of a batch, to save "
+        "memory; the update is the same",
         1,
     )
     clip_norm: float | None = described(
         POSITIVE_NUMBER,
-        "maximum global norm of the gradient; by default there is no clipping",
+        "maximum global norm of the gradient; by default no clipping",
         None,
     )
     max_to_keep: int = _positive(
@@ -72,7 +70,7 @@ class Recipe:
     )
     patience: int | None = _positive(
         "epochs without a lower validation loss after which training stops; "
-        "by default it never stops early",
+        "by default never",
         None,
     )
     scored_sentences: int = described(
@@ -91,8 +89,8 @@ class Recipe:
     )
     jit_compile: bool = described(
         BOOLEAN,
-        "compile the forward and backward pass with XLA, again for each shape "
-        "of batch; for GPUs, as it does not pay on a CPU",
+        "compile the forward and backward pass with XLA, once per batch shape; "
+        "faster on GPUs only",
         False,
     )
     deterministic: bool = described(

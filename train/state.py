@@ -1,8 +1,10 @@
 """The training state in `state.npz`: everything that training resumes from."""
 
+import contextlib
 import json
 import re
-from typing import TYPE_CHECKING
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -25,17 +27,39 @@ def save_state(run: Run, model: "keras.Model", step: int) -> None:
 
 
 def load_state(run: Run, model: "keras.Model") -> int:
-    """Assigns what `save_state` wrote, and returns the number of updates.
+    """Assigns the saved values, and returns the number of updates.
 
     Raises:
         InputError: If the file is damaged.
     """
+    step, values = read_state(run)
+    for name, variable in model_variables(model).items():
+        variable.assign(values[name])
+    return step
+
+
+def read_state(run: Run) -> tuple[int, dict[str, np.ndarray]]:
+    """Returns the number of updates, and the saved values by name."""
+    with _open_state(run) as (header, file):
+        names = enumerate(header["names"])
+        return header["step"], {name: file[f"{i:06d}"] for i, name in names}
+
+
+def read_step(run: Run) -> int:
+    """Returns the number of updates; 0 if no state has been saved."""
+    if not run.state_path.exists():
+        return 0
+    with _open_state(run) as (header, _):
+        return header["step"]
+
+
+@contextlib.contextmanager
+def _open_state(run: Run) -> Iterator[tuple[dict, Mapping[str, Any]]]:
+    """Yields the header and the arrays of the state, which are read later."""
     path = run.state_path
     try:
         with np.load(path) as file:
-            header = json.loads(str(file["header"]))
-            names = enumerate(header["names"])
-            values = {name: file[f"{i:06d}"] for i, name in names}
+            yield json.loads(str(file["header"])), file
     except PermissionError:
         raise
     except Exception as error:  # a damaged file may raise anything
@@ -44,9 +68,6 @@ def load_state(run: Run, model: "keras.Model") -> int:
             "damaged: train into a different folder, perhaps with init_from "
             "this run."
         ) from error
-    for name, variable in model_variables(model).items():
-        variable.assign(values[name])
-    return header["step"]
 
 
 def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:

@@ -23,8 +23,8 @@ _Resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver
 
 _PREFETCHED = 4  # batches per replica
 
-# TensorFlow confuses the collective reductions of a second strategy on the same
-# devices with those of the first, and rejects their shapes.
+# TensorFlow confuses the collective reductions of two strategies on the same
+# devices, and rejects their shapes.
 _mirrored = functools.cache(tf.distribute.MirroredStrategy)
 
 STRATEGIES = ("auto", "single", "mirrored", "multiworker")
@@ -36,9 +36,9 @@ def open_strategy(name: str = "auto") -> Strategy:
     Args:
         name: `"single"`: one device. `"mirrored"`: all GPUs of this machine
             or, without any, all logical CPUs. `"multiworker"`: the machines
-            that the environment variable `TF_CONFIG` lists; it must be
-            opened before anything else is computed. `"auto"`: multiworker if
-            `TF_CONFIG` has several workers, else `"mirrored"` if there are
+            in the environment variable `TF_CONFIG`; it must be opened before
+            TensorFlow computes anything. `"auto"`: `"multiworker"` if
+            `TF_CONFIG` lists several workers, else `"mirrored"` if there are
             several GPUs, else `"single"`.
 
     Raises:
@@ -54,8 +54,8 @@ def open_strategy(name: str = "auto") -> Strategy:
                 return _join_workers(resolver)
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise InputError(
-                "TF_CONFIG must list all workers as HOST:PORT and name this "
-                "one, on a port that is free here. Received: "
+                "TF_CONFIG must list all workers as HOST:PORT and identify "
+                "this one, whose port must be free. Received: "
                 f"TF_CONFIG={config} ({error})"
             ) from error
     gpus = tf.config.list_logical_devices("GPU")
@@ -66,18 +66,18 @@ def open_strategy(name: str = "auto") -> Strategy:
 
 
 def _join_workers(resolver: _Resolver) -> Strategy:
-    """Returns the strategy of all workers when they are connected."""
+    """Returns the strategy of all workers once they are connected."""
     cluster = resolver.cluster_spec()
     if not cluster:
         raise ValueError("there is no cluster")
     own = cluster.task_address(resolver.task_type, resolver.task_id)
     others = [x for job in cluster.as_dict().values() for x in job if x != own]
     with contextlib.ExitStack() as stack:
-        # Native code waits for the workers, and ignores Python's handlers.
+        # TensorFlow waits in native code, where Python's handlers do not run.
         if threading.current_thread() is threading.main_thread():
             interrupt = signal.signal(signal.SIGINT, signal.SIG_DFL)
             stack.callback(signal.signal, signal.SIGINT, interrupt)
-            # Workers save together, not when one of them is terminated.
+            # Workers can only save together, so SIGTERM saves nothing.
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
         if others:
             logger.info(f"strategy: waiting for {', '.join(others)}")
@@ -85,20 +85,16 @@ def _join_workers(resolver: _Resolver) -> Strategy:
 
 
 def describe(strategy: Strategy) -> str:
-    """Returns the strategy and its devices as one line of text."""
-    if isinstance(strategy, tf.distribute.MultiWorkerMirroredStrategy):
-        name = "multiworker"
-    elif isinstance(strategy, tf.distribute.MirroredStrategy):
-        name = "mirrored"
-    else:
+    """Returns the number of replicas and the devices as one line of text."""
+    replicas = strategy.num_replicas_in_sync
+    index, count = worker(strategy)
+    if replicas == 1:
         gpus = tf.config.list_logical_devices("GPU")
-        return f"single, on {'GPU:0' if gpus else 'CPU'}"
+        return f"1 replica, on {'GPU:0' if gpus else 'CPU'}"
     devices = strategy.extended.worker_devices
     devices = ", ".join(device.rpartition("device:")[2] for device in devices)
-    index, count = worker(strategy)
-    where = f", worker {index} of {count}" if count > 1 else ""
-    replicas = strategy.num_replicas_in_sync
-    return f"{name}, {replicas} replicas; here {devices}{where}"
+    where = f" of worker {index} of {count}" if count > 1 else ""
+    return f"{replicas} replicas, on {devices}{where}"
 
 
 class Worker(NamedTuple):
@@ -109,7 +105,7 @@ class Worker(NamedTuple):
 
     @property
     def is_chief(self) -> bool:
-        """Whether this worker writes the run."""
+        """Whether this worker writes to the run."""
         return self.index == 0
 
 
@@ -120,10 +116,7 @@ def worker(strategy: Strategy) -> Worker:
 
 
 def _find_worker(resolver: _Resolver) -> Worker:
-    """Returns this worker of a cluster; a job `chief` comes before the others.
-
-    Without a cluster there is one worker.
-    """
+    """Returns this worker of a cluster. A job `chief` precedes the workers."""
     jobs = resolver.cluster_spec().as_dict()
     chiefs, workers = (len(jobs.get(x, ())) for x in ("chief", "worker"))
     if not jobs:
@@ -135,12 +128,12 @@ def _find_worker(resolver: _Resolver) -> Worker:
 def distribute(
     batches: tf.data.Dataset, strategy: Strategy, among_workers: bool = False
 ) -> Any:
-    """Returns batches as `fit` takes them under a strategy.
+    """Returns batches in the form that `fit` takes under a strategy.
 
-    Keras splits them over the replicas of one worker. Over several workers
-    it cannot: there each replica gets its share of the rows here. The shares
-    differ by a row if a batch does not divide, and may be empty. Every worker
-    has batches of its own or, `among_workers`, takes its share of the same.
+    Keras splits batches over the replicas of one worker, but not over several
+    workers, where this function does. Shares differ by at most one row, and may
+    be empty. With `among_workers` all workers have the same batches, and each
+    takes its share; otherwise each has its own batches.
     """
     index, workers = worker(strategy)
     if workers == 1:
@@ -165,24 +158,24 @@ def distribute(
 
 
 def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
-    """Returns the chief's numbers; all workers call it, with one shape."""
-    if worker(strategy)[1] == 1:
+    """Returns the chief's array. Collective: every worker must call it."""
+    if worker(strategy).count == 1:
         return value
     with strategy.scope():  # a new variable has the chief's value everywhere
         return tf.Variable(value).numpy()
 
 
 def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
-    """Raises InputError unless the chief trains what this worker trains.
+    """Raises InputError unless this worker has the chief's arguments.
 
-    Every worker must call it. The others wait for the chief, which calls it
-    when its run exists. Paths may differ from machine to machine.
+    Collective: every worker must call it, the chief once its run exists. Paths
+    may differ.
     """
     paths = ("data", "corpora", "init_from", "tokenizer")
     text = str({x: y for x, y in sorted(values.items()) if x not in paths})
     own = np.array(zlib.crc32(text.encode()), np.int64)
     if own != broadcast_from_chief(strategy, own):
         raise InputError(
-            "Every worker must have the arguments of worker 0. Received: "
+            "All workers must have the same arguments. Received: "
             f"worker {worker(strategy).index} with {text}"
         )

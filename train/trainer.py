@@ -16,8 +16,14 @@ from keras_transformer.train import preparation
 from keras_transformer.train.data.corpus import Corpus, open_corpus
 from keras_transformer.train.data.encoding import check_budget
 from keras_transformer.train.data.prepared import Prepared, is_prepared
-from keras_transformer.train.job import Job, Request, changes, check_resumable
+from keras_transformer.train.job import (
+    MAY_CHANGE,
+    Job,
+    Request,
+    check_resumable,
+)
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.state import read_step
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -42,18 +48,17 @@ def train(
     A corpus that is not prepared is prepared first, in the folder `data` of
     the run.
 
-    Called again after training was interrupted, it resumes from the last saved
-    state with the data in the run, and ends with the weights of a training
-    that was never interrupted. Arguments that are left out are then those of
-    the run.
+    Called again after an interruption, it resumes from the last saved state
+    with the data in the run. The final weights are the same as without the
+    interruption. Arguments that are left out keep their values from the run.
 
     Args:
         corpus: From `open_corpus`. None resumes the run in `output`.
         output: Folder of the run. It must be new, empty, or contain a run
             that was started with the same arguments.
         preset: Name of the architecture and of the recipe. Default: with
-            `init_from` the architecture of that run, and the recipe of its
-            preset, if it has one: an imported model is trained at a low
+            `init_from` the architecture and the preset of that run; a run
+            without a preset, such as an imported model, is trained at a low
             learning rate. Otherwise `"small"`.
         recipe: How to train, or the values that differ from the default: the
             preset's, with the `vocab_size` and the `max_length` of a prepared
@@ -61,19 +66,18 @@ def train(
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`, or the name of one.
-        init_from: A run whose tokenizer and newest weights a new run starts
-            with. Its architecture must be the same, except for the dropout
+        init_from: A run. The new run starts with its tokenizer and its newest
+            weights. The architecture must be the same, except for the dropout
             and, with sinusoidal positions, `max_length`.
-        tokenizer: A SentencePiece model to use instead of training one, or
-            the folder of a run or of a prepared corpus with one; or two
-            models, of sources and of targets; by default the embeddings are
-            then tied on the side of the target.
-        dry_run: Report the data, the model and what three steps take, and
-            write nothing; `output` does not matter.
+        tokenizer: A SentencePiece model to use instead of training one; the
+            folder of a run or of a prepared corpus; or two models, for sources
+            and targets. With two, `tied_embeddings` is `"target"` by default.
+        dry_run: Report the data, the model and the time of three steps, and
+            write nothing; `output` is ignored.
 
     Returns:
-        The run with its checkpoints; None after a dry run, and on workers
-        other than the chief, which alone writes it.
+        The run with its checkpoints. None after a dry run, and on all workers
+        but the chief, which writes the run.
 
     Raises:
         InputError: If the input is invalid, or training diverges.
@@ -95,7 +99,7 @@ def train(
         if output is None:
             raise InputError(
                 "A training needs a folder. Received: output=None. Pass one, "
-                "or try the training with dry_run."
+                "or dry_run=True."
             )
         output, job = Path(output), None
         if not Run.exists(output):
@@ -118,19 +122,23 @@ def train(
             stack.enter_context(locked(output))
         arguments = request.arguments()
         if corpus is not None and corpus.prepared is not None:
-            del arguments["data"]  # its content is compared
+            del arguments["data"]  # the content is compared
         strategies.check_same_request(strategy, arguments)
         run = Run.open(output)
         check_resumable(run, {**arguments, "workers": worker.count})
+        changed = {x: y for x, y in arguments.items() if x in MAY_CHANGE}
+        recorded = {**run.request, **changed}
+        names = Recipe.__dataclass_fields__.keys() & recorded.keys()
+        recipe = Recipe(**{name: recorded[name] for name in names})
+        if read_step(run) >= recipe.steps:
+            logger.info(f"training: all {recipe.steps:,} steps are done")
+            return run if worker.is_chief else None
         data = _open_data(run, corpus)
-        recorded = {**run.request, **changes(arguments)}
         if data is corpus:  # it may have been moved
             recorded |= corpus.request()
         if worker.is_chief and recorded != run.request:
             run.save_request(recorded)
             run = Run.open(output)
-        names = Recipe.__dataclass_fields__.keys() & recorded.keys()
-        recipe = Recipe(**{name: recorded[name] for name in names})
         fitting.fit(run, data, recipe, strategy, dry_run)
         return run if worker.is_chief and not dry_run else None
 
@@ -183,7 +191,7 @@ def _open_data(run: Run, corpus: Corpus | None) -> Corpus:
             raise InputError(
                 f"{run.path} cannot be resumed without its data. Received: no "
                 f"prepared corpus in {' or '.join(places)}. If it was moved, "
-                "name it."
+                "pass its new folder."
             )
         data = open_corpus(place)
     logger.info(f"data: {data.name}")
@@ -191,14 +199,15 @@ def _open_data(run: Run, corpus: Corpus | None) -> Corpus:
     recorded = {name: run.statistics[name] for name in numbers}
     if (numbers, digest) != (recorded, run.tokenizer_digest):
         raise InputError(
-            f"{data.name} contains different data or a different tokenizer "
-            f"than {run.path} was started with. Choose a different output."
+            f"{data.name} must contain the data and the tokenizer that "
+            f"{run.path} was started with. Received: different ones. Choose a "
+            "different output."
         )
     return data
 
 
 def _numbers(data: Prepared) -> dict[str, Any]:
-    """Returns what a run records of its data."""
+    """Returns the counts by which a run recognizes its data."""
     return {
         "max_length": data.max_length,
         "pairs": data.statistics.pairs,

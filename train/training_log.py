@@ -1,4 +1,4 @@
-"""The log of a run, `log.csv`: a row per epoch."""
+"""The log of a run, `log.csv`: one row per epoch."""
 
 import csv
 from pathlib import Path
@@ -23,11 +23,10 @@ COLUMNS = (
 
 
 class CSVLog(keras.callbacks.Callback):
-    """Writes `log.csv` atomically, a row per epoch.
+    """Writes `log.csv` atomically, one row per epoch.
 
-    Keeps the rows until `step`, after which the run was resumed; Keras'
-    `CSVLogger` would have repeated epochs twice. Every worker has the rows; the
-    chief alone writes them.
+    Drops the rows after `step`, at which the run is resumed; Keras' `CSVLogger`
+    would keep them. All workers have the rows; only the chief writes them.
     """
 
     def __init__(self, path: Path, step: int, is_chief: bool = True) -> None:

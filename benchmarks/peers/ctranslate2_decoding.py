@@ -2,7 +2,7 @@
 
 `python ctranslate2_decoding.py --shape small --model FOLDER` in an environment
 with ctranslate2. The folder is what export_models.py or `save_ctranslate2` has
-written, the weights in float32; ids are those of its vocabulary.
+written, the weights in float32; ids are its vocabulary's.
 """
 
 import json

@@ -25,7 +25,7 @@ def main() -> None:
     model = transformers.MarianMTModel.from_pretrained(
         options.model, dtype=getattr(torch, options.dtype)
     ).eval()
-    # The search is that of the workload alone.
+    # The search of the workload alone.
     ids = ("pad_token_id", "eos_token_id", "decoder_start_token_id")
     known = model.generation_config
     model.generation_config = transformers.GenerationConfig(

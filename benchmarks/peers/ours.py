@@ -47,7 +47,7 @@ def main() -> None:
         __doc__, modes=["graph"], dtypes=["float32", "mixed_bfloat16"]
     )
     shape = options.shape
-    # The learning rate rises to that of the others.
+    # The learning rate rises to the others'.
     steps = options.steps * (1 + options.repetitions)
     model = kt.Transformer(build_config(shape), dtype=options.dtype)
     model.compile(

@@ -1,1 +1,1 @@
-"""A model for LiteRT, which needs no TensorFlow to run."""
+"""Exports to LiteRT, which runs models without TensorFlow."""

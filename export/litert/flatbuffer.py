@@ -1,7 +1,7 @@
-"""Changes the file of a LiteRT model: int8 weights, each stored once.
+"""Rewrites LiteRT models: quantizes weights and stores each of them once.
 
-The converter's own quantization stores a matrix that is both embedding and
-output projection twice, and gives the embedding one scale for all rows.
+The converter's own quantization duplicates a matrix that is both embedding and
+output projection, and gives the embedding a single scale for all rows.
 """
 
 from typing import Any
@@ -17,16 +17,16 @@ with explain_missing_packages():
 _PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
 _GATHER = schema.BuiltinOperator.GATHER
 _FLOAT32 = schema.TensorType.FLOAT32
-# The first versions of the operators that take int8 rows with a scale each.
+# The first versions of the operators that support a scale per row of int8.
 _FULLY_CONNECTED_VERSION = 12
 _EMBEDDING_LOOKUP_VERSION = 3
 
 
 def finalize_model(content: bytes, int8: bool) -> bytes:
-    """Returns a converted model with its weights stored once.
+    """Returns the model with duplicate weights removed.
 
-    With `int8` the matrices of products, embeddings and positions get a scale
-    per row (of an output, or of a token).
+    With `int8`, matrices are quantized with one scale per row (an output, a
+    token or a position).
     """
     model = schema.ModelT.InitFromPackedBuf(content)
     if int8:
@@ -38,23 +38,23 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
 
 
 def _quantize(model: Any) -> None:
-    """Lets operators read int8 matrices, of which there is one per buffer."""
+    """Replaces float32 matrices by int8 matrices, one per buffer."""
     codes = model.operatorCodes
     lookup = schema.OperatorCodeT()
     lookup.builtinCode = schema.BuiltinOperator.EMBEDDING_LOOKUP
     lookup.deprecatedBuiltinCode = lookup.builtinCode
     lookup.version = _EMBEDDING_LOOKUP_VERSION
     codes.append(lookup)
-    matrices: dict[int, tuple] = {}  # by the number of the float32 buffer
+    matrices: dict[int, tuple] = {}  # by float32 buffer
     for graph in model.subgraphs:
-        tensors: dict[int, int] = {}  # by the number of the float32 tensor
+        tensors: dict[int, int] = {}  # by float32 tensor
         for operator in graph.operators:
             code = codes[operator.opcodeIndex]
             is_product = code.builtinCode == _PRODUCT
             if not is_product and code.builtinCode != _GATHER:
                 continue
             inputs = list(operator.inputs)
-            at = int(is_product)  # the input that has the matrix
+            at = int(is_product)  # the input that holds the matrix
             tensor = graph.tensors[inputs[at]]
             is_matrix = tensor.type == _FLOAT32 and len(tensor.shape) == 2
             if not is_matrix or model.buffers[tensor.buffer].data is None:
@@ -78,7 +78,7 @@ def _quantize(model: Any) -> None:
 
 
 def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
-    """Returns the number of a new buffer, and the scales of its rows."""
+    """Adds a buffer, and returns its index and the scales of its rows."""
     data = bytes(model.buffers[tensor.buffer].data)
     values = np.frombuffer(data, "<f4").reshape(tensor.shape)
     scales = np.abs(values).max(axis=1, keepdims=True) / 127
@@ -102,7 +102,7 @@ def _int8_tensor(tensor: Any, buffer: int, scales: np.ndarray) -> Any:
 
 
 def _share_buffers(model: Any) -> None:
-    """Lets equal weights share a buffer, and drops what is not used."""
+    """Merges equal buffers, and empties unused ones."""
     used = set()
     first: dict[bytes, int] = {}
     for subgraph in model.subgraphs:
@@ -112,12 +112,11 @@ def _share_buffers(model: Any) -> None:
         for index, tensor in enumerate(subgraph.tensors):
             data = model.buffers[tensor.buffer].data
             if index not in indices:
-                tensor.buffer = 0  # the empty one
+                tensor.buffer = 0  # the empty buffer
             elif data is not None:
-                content = bytes(data)
-                tensor.buffer = first.setdefault(content, tensor.buffer)
+                tensor.buffer = first.setdefault(bytes(data), tensor.buffer)
             used.add(tensor.buffer)
     used |= {entry.buffer for entry in model.metadata or ()}
-    for number, buffer in enumerate(model.buffers):
-        if number not in used:
+    for index, buffer in enumerate(model.buffers):
+        if index not in used:
             buffer.data = None

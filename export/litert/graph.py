@@ -1,11 +1,11 @@
 """The two signatures of a LiteRT model: `encode` and `decode_step`.
 
-LiteRT's fast kernels need sizes that follow from the sizes of the inputs, and
-a reshape can have one unknown size only. Batch, beam and lengths therefore
-come with indices, inputs of the graph, which order the heads of attention.
+LiteRT's fast kernels derive sizes from the shapes of the inputs, and a reshape
+can have only one unknown size. Heads are therefore split and joined by index
+inputs, which also determine the batch, beam and length.
 
-Letters: B = batch, S = source length, K = hypotheses of a source, H = heads,
-w = width of a head, V = vocabulary, C = candidates of a hypothesis.
+Letters: B = batch, S = source length, K = hypotheses per source, H = heads,
+w = head width, V = vocabulary, C = candidates per hypothesis.
 """
 
 import dataclasses
@@ -17,6 +17,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
+from keras_transformer.decoding.linear import prepare_dense
 from keras_transformer.decoding.top_k import block_size, top_k
 from keras_transformer.layers.attention import MASKED
 from keras_transformer.model import Transformer
@@ -29,13 +30,13 @@ _MASK: dict[str, list] = {"mask": [None, 1, None, None]}
 
 @dataclasses.dataclass
 class IndexedRows:
-    """Does what `Rows` does by indices, inputs of the graph, for `[N, n]`."""
+    """The methods of `decoding.rows.Rows`, with indices as graph inputs."""
 
     num_heads: int
-    to_heads: tf.Tensor  # [B, H, K], the row of each head among [B*K*H, w]
-    to_joint: tf.Tensor | None  # [B*K*H], the inverse; memory is not joined
+    to_heads: tf.Tensor  # [B, H, K], indices into [B*K*H, w]
+    to_joint: tf.Tensor | None  # [B*K*H], the inverse; None for the memory
 
-    def of_hypotheses(self, x: tf.Tensor) -> tf.Tensor:
+    def unflatten(self, x: tf.Tensor) -> tf.Tensor:
         return x
 
     def flat(self, x: tf.Tensor) -> tf.Tensor:
@@ -56,31 +57,31 @@ class IndexedRows:
 def make_signatures(
     models: Sequence[Transformer], max_length: int, num_candidates: int
 ) -> dict[str, Any]:
-    """Returns concrete functions of float32 models: one, or an ensemble."""
+    """Returns the concrete functions of a float32 model or ensemble."""
 
     def encode(inputs: Tensors) -> Tensors:
         pairs = [_memory(model, inputs, max_length) for model in models]
-        return _named("memory_", itertools.chain(*pairs))
+        return _by_name("memory_", itertools.chain(*pairs))
 
     def decode_step(inputs: Tensors) -> Tensors:
         new: list[parts.Pair] = []
         logits = []
         for model in models:
-            numbers = range(len(new), len(new) + len(model.decoder.layers))
-            z, pairs = _next_logits(model, inputs, numbers, max_length)
+            indices = range(len(new), len(new) + len(model.decoder.layers))
+            z, pairs = _next_logits(model, inputs, indices, max_length)
             logits.append(z)  # [B*K, V]
             new += pairs
         forced_ids = inputs["forced_ids"]
         candidates = _candidates(logits, forced_ids, num_candidates)
-        return candidates | _named("new_", new)
+        return candidates | _by_name("new_", new)
 
-    functions = (
-        (encode, _encode_inputs(models)),
-        (decode_step, _decode_step_inputs(models)),
-    )
+    inputs = {
+        encode: _encode_inputs(models),
+        decode_step: _decode_step_inputs(models),
+    }
     return {
         f.__name__: tf.function(f, autograph=False).get_concrete_function(x)
-        for f, x in functions
+        for f, x in inputs.items()
     }
 
 
@@ -115,11 +116,10 @@ def _decode_step_inputs(
 def _candidates(
     logits: Sequence[tf.Tensor], forced_ids: tf.Tensor, num_candidates: int
 ) -> Tensors:
-    """Returns the C best tokens of each row, and log P of a given one."""
+    """Returns the C best tokens of each row, and log P of `forced_ids`."""
     values = logits[0]
     if len(logits) > 1:
-        # The logarithm of the sum of probabilities, which is constant
-        # away from that of their mean.
+        # log of the summed probabilities: a constant from the mean's.
         log_probs = [tf.nn.log_softmax(z) for z in logits]
         highest = functools.reduce(tf.maximum, log_probs)
         values = tf.add_n([tf.exp(x - highest) for x in log_probs])
@@ -131,8 +131,8 @@ def _candidates(
         values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
     count = min(num_candidates, size)
     best, tokens = top_k(values, count)
-    # log P is computed of few tokens. That of the best one, which is never
-    # close to 0, gives the logarithm that is missing in all logits.
+    # The best token's probability, which is never close to 0, gives the
+    # normalizer, so that log P is computed for C tokens instead of V.
     probabilities = tf.nn.softmax(values)
     probabilities = tf.gather(probabilities, tokens[:, :1], batch_dims=1)
     total = best[:, :1] - tf.math.log(probabilities)
@@ -146,42 +146,41 @@ def _candidates(
 def _memory(
     model: Transformer, inputs: Tensors, max_length: int
 ) -> list[parts.Pair]:
-    """Returns keys and values of the encoded sources for each layer."""
+    """Encodes the sources, and returns keys and values for each layer."""
     rows = _rows(model.config.encoder.num_heads, inputs)
     memory_rows = _rows(model.config.decoder.num_heads, inputs)
     norm = model.encoder.final_norm
-    # Weights are prepared here, once, instead of in the graph.
+    # Prepares the weights once, outside the graph.
     with tf.init_scope():
-        embed = parts.EmbeddingStep(
+        embed = parts.prepare_embedding(
             model.embedding, model.source_positions, max_length, rows, "float32"
         )
         stack = model.encoder.layers
         layers = [parts.LayerStep(layer, rows, "float32") for layer in stack]
         normalize = norm and parts.prepare_normalization(norm)
         projections = [
-            parts.MemoryProjection(attention, memory_rows, "float32")
+            prepare_dense(dense, "float32")
             for attention in _attentions(model)
+            for dense in (attention.key_projection, attention.value_projection)
         ]
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
         x, _ = _call(layer, x, [], [inputs["mask"]])
     if normalize:
         x = normalize(x)
-    return [project(x) for project in projections]
+    projected = [memory_rows.split(project(x)) for project in projections]
+    return list(zip(projected[::2], projected[1::2], strict=True))
 
 
 def _next_logits(
-    model: Transformer, inputs: Tensors, numbers: Sequence[int], max_length: int
+    model: Transformer, inputs: Tensors, indices: Sequence[int], max_length: int
 ) -> tuple[tf.Tensor, list[parts.Pair]]:
-    """Returns logits `[B*K, V]`, and the new keys and values of each layer.
-
-    The inputs have the layers' pairs under the numbers.
-    """
+    """Returns logits `[B*K, V]`, and new keys and values of each layer."""
     rows = _rows(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
         decoder = StepDecoder(model, max_length, None, rows=rows)
     x, new = decoder.embed(inputs["ids"], inputs["position"]), []
-    for layer, n in zip(decoder.layers, numbers, strict=True):
+    for layer, n in zip(decoder.layers, indices, strict=True):
         past, memory = (
             (inputs[f"{prefix}keys_{n}"], inputs[f"{prefix}values_{n}"])
             for prefix in ("", "memory_")
@@ -203,10 +202,10 @@ def _call(
     """Returns the output of a layer, and its new keys and values."""
     if not layer.is_plain:
         raise InputError(
-            "LiteRT computes the attention of this library only, without LoRA "
-            "and quantization. Export a SavedModel instead."
+            "LiteRT supports only this library's attention, without LoRA or "
+            "quantization. Export a SavedModel instead."
         )
-    new: list[tf.Tensor] = []  # of the last call of the sub-layer
+    new: list[tf.Tensor] = []
 
     def attend_to_self(x: tf.Tensor) -> tf.Tensor:
         query, *pair = layer.self_attention.project(x)
@@ -228,7 +227,7 @@ def _specs(dtype: tf.DType, shapes: dict) -> dict[str, tf.TensorSpec]:
     return {x: tf.TensorSpec(shape, dtype, x) for x, shape in shapes.items()}
 
 
-def _named(prefix: str, pairs: Iterable[parts.Pair]) -> Tensors:
+def _by_name(prefix: str, pairs: Iterable[parts.Pair]) -> Tensors:
     tensors = {}
     for n, (keys, values) in enumerate(pairs):
         tensors[f"{prefix}keys_{n}"] = keys

@@ -1,4 +1,4 @@
-"""Writes a `Translator` as a folder for LiteRT, and verifies it."""
+"""Exports a `Translator` to a folder for LiteRT, and verifies it."""
 
 import dataclasses
 import hashlib
@@ -18,8 +18,8 @@ from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
 
-# The search of an export may be replaced by one with a beam of this size.
-_USUAL_BEAM_SIZE = 4
+# Exports support searches with at least this beam size.
+_MIN_BEAM_SIZE = 4
 
 
 def save_litert(
@@ -30,38 +30,39 @@ def save_litert(
 ) -> Path:
     """Writes a folder that translates with LiteRT, without TensorFlow.
 
-    It contains `model.tflite` with the signatures `encode` and `decode_step`,
-    the files of the tokenizer, `keras_transformer.json` with metadata, and a
-    README. `kt.open_translator` opens it; `docs/litert-format.md` describes it
-    for programs in other languages. The package ai-edge-litert is needed: the
-    extra `[litert]`.
+    The folder contains `model.tflite` with the signatures `encode` and
+    `decode_step`, the tokenizer files, metadata in `keras_transformer.json`,
+    and a README. `kt.open_translator` opens it; `docs/litert-format.md`
+    describes it for programs in other languages. Requires the package
+    ai-edge-litert: the extra `[litert]`.
 
     Args:
-        translator: What to save: one model or several, in float32. Its search
-            and number of translations are the defaults of the folder. A
-            search with up to its beam size, and at least 4, is possible.
+        translator: The translator to export: a float32 model or ensemble. Its
+            search and number of translations become the defaults of the
+            export, which supports beam sizes up to the search's or 4,
+            whichever is larger.
         path: Folder to create.
-        dtype: Of the weights: float32; float16, which halves the file and is
-            computed in float32; or int8, with a scale per row, which is the
-            fastest.
+        dtype: Dtype of the stored weights: float32; float16, which halves the
+            file and is computed in float32; or int8 with a scale per row,
+            which is the fastest.
         metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, or weights are not float32.
-        RuntimeError: If the results of the folder differ.
+        InputError: If `path` exists, or the model is not in float32.
+        RuntimeError: If the export gives different results.
     """
     dtypes = {model.dtype_policy.name for model in translator.models}
-    problems = [f"dtype={x}, open it in float32" for x in dtypes - {"float32"}]
+    problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     check_problems("litert", problems)
     search = converted(translator.search, BeamSearch)
-    largest = max(search.beam_size, _USUAL_BEAM_SIZE)
+    largest = max(search.beam_size, _MIN_BEAM_SIZE)
     special_ids = translator.engine.special_ids
-    # Of K hypotheses, 2K continuations are needed that are not banned.
+    # K hypotheses need 2K continuations that are not banned.
     candidates = 2 * largest + len(special_ids.banned_ids)
-    if search.no_repeat_ngram:  # which may ban one for each token before
+    if search.no_repeat_ngram:  # may ban one token per previous token
         candidates += translator.max_length
 
     def write(folder: Path) -> dict[str, Any]:
@@ -87,11 +88,11 @@ def _convert(translator: Translator, num_candidates: int, dtype: str) -> bytes:
     models = translator.models
     signatures = make_signatures(models, translator.max_length, num_candidates)
     module = tf.Module()
-    # A SavedModel contains what it finds through attributes.
+    # A SavedModel tracks variables through attributes.
     module.weights = [w.value for model in models for w in model.weights]
     with tempfile.TemporaryDirectory() as folder:
         tf.saved_model.save(module, folder, signatures=signatures)
-        # The first signature by name, `decode_step`, is the main graph.
+        # The first key, `decode_step`, becomes the main graph.
         converter = tf.lite.TFLiteConverter.from_saved_model(
             folder, signature_keys=sorted(signatures)
         )

@@ -1,1 +1,1 @@
-"""A SavedModel, and its signatures."""
+"""Exports to SavedModels, which take and return text."""

@@ -10,15 +10,15 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.decoding import search_arrays, sequence_scores
+from keras_transformer.decoding import search_arrays
 from keras_transformer.decoding.settings import BeamSearch, Search, converted
 from keras_transformer.export.saved_model.text_graph import TextGraph
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.fields import check_values, one_of
 
-# A larger batch is decoded in slices, so that the float32 values over the
-# vocabulary, of which there are a few copies, take this much memory each.
-_LARGEST = 2**24  # values: 64 MiB
+# Larger batches are decoded in slices: the most values over the vocabulary
+# that a slice computes at once, 64 MiB in float32.
+_LARGEST = 2**24
 
 Tensors = dict[str, tf.Tensor]  # by name
 
@@ -40,7 +40,7 @@ _REQUIRED = ("serving_default", "score")
 
 
 def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
-    """Returns assertions that the tensors among settings are in their range."""
+    """Returns assertions that tensors among the settings are in range."""
     assertions = []
     for field in dataclasses.fields(settings):
         value, rule = getattr(settings, field.name), field.metadata["rule"]
@@ -52,7 +52,7 @@ def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
 
 
 class Signatures(tf.Module):
-    """Makes the signatures of a translator."""
+    """Builds the signatures of a translator."""
 
     def __init__(self, translator: Translator) -> None:
         super().__init__()
@@ -60,14 +60,14 @@ class Signatures(tf.Module):
         self._tokenizer = translator.tokenizer
         self._n = translator.num_translations
         self._search = translator.search
-        # A SavedModel contains what it finds through attributes.
-        self.variables_of_models = [
+        # A SavedModel tracks variables through attributes.
+        self.model_variables = [
             w.value for model in translator.models for w in model.weights
         ]
         self.text = TextGraph(translator.tokenizer)
 
     def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
-        """Returns functions by name: all, or some besides the required ones."""
+        """Returns functions by name: all, or `names` and the required ones."""
         names = SIGNATURES if names is None else [*_REQUIRED, *names]
         for name in names:
             check_values(one_of(*SIGNATURES), signatures=name)
@@ -112,7 +112,7 @@ class Signatures(tf.Module):
             prefix, prefix_lengths, prefix_cut = self._padded(
                 self.text.target_ids(prefix)
             )
-            # What ends sources may be padding.
+            # Some imported models end their sources with padding.
             end = int(tokenizer.source_eos_id != tokenizer.pad_id)
             limits = search_arrays.longest_outputs(
                 tf,
@@ -126,7 +126,7 @@ class Signatures(tf.Module):
             found = self._engine.search_tensors(
                 source, prefix, limits, search, count
             )
-            is_empty = source_lengths[:, None] == 1  # nothing but the end
+            is_empty = source_lengths[:, None] == 1  # the end token alone
             ids = tf.where(is_empty[..., None], tokenizer.pad_id, found.ids)
             lengths = tf.where(is_empty, 0, found.lengths)
             columns = {
@@ -159,10 +159,13 @@ class Signatures(tf.Module):
         # The empty translation of an empty source is certain.
         has_tokens = (source_lengths > 1) | (lengths > 1)
         log_probs = tf.where(has_tokens[:, None], log_probs, 0.0)
-        scores = sequence_scores(log_probs, lengths, self._search)
+        total = tf.reduce_sum(log_probs, axis=1)
+        count = tf.cast(lengths, tf.float32)
         return {
             "token_log_probs": log_probs,
-            **scores._asdict(),
+            "scores": total / self._search.penalty(count),
+            "log_probs": total,
+            "perplexities": tf.exp(-total / count),
             "lengths": lengths,
             "pieces": self.text.joined_pieces(labels),
             "source_truncated": source_cut,
@@ -170,13 +173,13 @@ class Signatures(tf.Module):
         }
 
     def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns what `_padded` returns of sources with their end tokens."""
+        """Applies `_padded` to sources with their end tokens."""
         ids = self.text.source_ids(text)
         return self._padded(ids, self._tokenizer.source_eos_id)
 
     def _padded(self, ids: tf.RaggedTensor, *end: int) -> tuple[tf.Tensor, ...]:
-        """Returns ids `[B, S]`, their lengths `[B]`, and which were cut."""
-        # A token and the end token follow a prefix.
+        """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut."""
+        # Leaves room for the end token, and after a prefix for one more.
         longest = max(self._engine.max_length - (1 if end else 2), 0)
         cut = ids.row_lengths() > longest
         ends = tf.fill([ids.nrows(), len(end)], end[0] if end else 0)
@@ -187,23 +190,19 @@ class Signatures(tf.Module):
     def _in_slices(
         self, function: Callable, per_text: tf.Tensor, *tensors: tf.Tensor
     ) -> Any:
-        """Calls a function with slices of a batch, and joins its outputs.
-
-        The first axis of every tensor is the batch. The function computes
-        `per_text` rows of probabilities for each text.
-        """
+        """Applies a function, with `per_text` distributions, to slices."""
         rows = _LARGEST // (per_text * self._tokenizer.vocab_size)
         rows = tf.maximum(rows, 1)
         sizes = [tf.shape(x)[0] for x in tensors]
         check = tf.debugging.assert_equal(
-            sizes, sizes[0], "Each text must have one of every other input."
+            sizes, sizes[0], "All inputs must have the same length."
         )
         with tf.control_dependencies([check]):
             batch = tf.identity(sizes[0])
         call = tf.function(function, autograph=False).get_concrete_function(
             *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
         )
-        count = tf.maximum(-(-batch // rows), 1)  # one, even of an empty batch
+        count = tf.maximum(-(-batch // rows), 1)  # one for an empty batch
         arrays = tf.nest.map_structure(
             lambda x: tf.TensorArray(x.dtype, count, element_shape=x.shape),
             call.structured_outputs,

@@ -1,4 +1,4 @@
-"""Texts to ids and back in a graph of TensorFlow, as a `Tokenizer` does."""
+"""Tokenization in a TensorFlow graph."""
 
 import hashlib
 from typing import Any
@@ -11,7 +11,7 @@ from keras_transformer.text.normalization import INVISIBLE, SPACES
 
 
 class TextGraph(tf.Module):
-    """What a `Tokenizer` does in Python, on tensors."""
+    """Does in a graph what `Tokenizer` does in Python."""
 
     def __init__(self, tokenizer: Tokenizer) -> None:
         super().__init__()
@@ -21,12 +21,12 @@ class TextGraph(tf.Module):
             self._source = _sentencepiece(tokenizer.source.model)
 
     def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
-        """Returns ids `[B, (S)]` of sources `[B]`; blank ones have none."""
+        """Returns ids `[B, (S)]` of sources `[B]`, without ids if blank."""
         tokenizer, text = self._tokenizer, _without_blank(text)
         if tokenizer.normalizes_sources:
             text = _normalize(text)
-        if tokenizer.needs_no_tag:
-            pattern = rf"({tokenizer.needs_no_tag})\C*"  # \C is a byte
+        if tokenizer.tagged_pattern:
+            pattern = rf"({tokenizer.tagged_pattern})\C*"  # \C matches a byte
             has_tag = tf.strings.regex_full_match(text, pattern)
             tagged = tf.strings.join([f"{tokenizer.language_token} ", text])
             text = tf.where(has_tag, text, tagged)
@@ -41,7 +41,7 @@ class TextGraph(tf.Module):
     def texts(self, ids: tf.Tensor) -> tf.Tensor:
         """Returns texts of target ids `[..., T]`; see `Tokenizer.decode`."""
         tokenizer, shape = self._tokenizer, tf.shape(ids)
-        # [N, T]. N is computed, since -1 is ambiguous for T = 0.
+        # [N, T]; a shape of [-1, T] would be ambiguous for T = 0.
         rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
         is_end = tf.cast(rows == tokenizer.eos_id, tf.int32)
         keep = (
@@ -56,7 +56,7 @@ class TextGraph(tf.Module):
         return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
     def joined_pieces(self, ids: tf.Tensor) -> tf.Tensor:
-        """Returns the pieces of target ids `[..., T]`, but not of padding."""
+        """Returns the pieces of target ids `[..., T]`, without padding."""
         pieces = self._target.id_to_string(ids)
         is_token = ids != self._tokenizer.pad_id
         pieces = tf.where(is_token, tf.strings.join([pieces, " "]), "")
@@ -64,30 +64,27 @@ class TextGraph(tf.Module):
 
 
 def _normalize(text: tf.Tensor) -> tf.Tensor:
-    """Returns text as `normalization.normalize_source` does."""
+    """Does what `normalization.normalize_source` does."""
     text = tf.strings.regex_replace(text, INVISIBLE, "")
     return tf.strings.regex_replace(text, SPACES, " ")
 
 
 def _without_blank(text: tf.Tensor) -> tf.Tensor:
-    """Returns text as `normalization.without_blank` does."""
+    """Does what `normalization.without_blank` does."""
     return tf.where(tf.strings.strip(_normalize(text)) == "", "", text)
 
 
 def _encode(ops: Any, side: Tokenizer, text: tf.Tensor) -> tf.RaggedTensor:
-    # The operation flattens texts of any other rank.
+    # The operation would flatten texts of any other rank.
     ids = ops.tokenize(tf.ensure_shape(text, [None]))
     known = ids.values < side.vocab_size
     return ids.with_values(tf.where(known, ids.values, side.unk_id))
 
 
 def _sentencepiece(model: bytes) -> Any:
-    """Returns tensorflow-text's tokenizer with a named model resource.
-
-    Without a name, the cache that `tf.random.set_seed` clears owns the
-    resource, and a tokenizer in use fails with "Resource ... does not exist".
-    The name is a digest, so that only equal models share a resource.
-    """
+    """Returns tensorflow-text's tokenizer with a named resource."""
+    # Unnamed resources belong to a cache that `tf.random.set_seed` clears. The
+    # name is a digest, so that only equal models share a resource.
     with explain_missing_packages():
         import tensorflow_text
         from tensorflow_text.python.ops import sentencepiece_tokenizer
@@ -99,9 +96,9 @@ def _sentencepiece(model: bytes) -> Any:
                 model=model, shared_name=hashlib.sha256(model).hexdigest()
             )
 
-    # FastSentencepieceTokenizer gives wrong ids for BPE.
+    # FastSentencepieceTokenizer returns wrong ids for BPE models.
     ops = tensorflow_text.SentencepieceTokenizer(model)
     ops._model_resource = Model()
-    # The first access creates it, which must not happen in a graph.
+    # Creates the resource, which must not happen in a graph.
     _ = ops._model_resource.resource_handle
     return ops

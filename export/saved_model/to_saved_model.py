@@ -1,4 +1,4 @@
-"""Writes a `Translator` as a SavedModel, and verifies it."""
+"""Exports a `Translator` to a SavedModel, and verifies it."""
 
 import importlib.util
 import os
@@ -29,16 +29,18 @@ def save(
 ) -> Path:
     """Writes a SavedModel that takes strings and returns translations.
 
-    docs/serving.md describes its signatures. It needs TensorFlow and
-    tensorflow-text only. It contains requests that warm up TensorFlow Serving
-    if the package tensorflow-serving-api is installed.
+    The SavedModel requires only TensorFlow and tensorflow-text; docs/serving.md
+    describes its signatures. If the package tensorflow-serving-api is
+    installed, the export contains warm-up requests for TensorFlow Serving.
 
     Args:
-        translator: What to save, with its search and number of translations.
+        translator: The translator to export, with its search and number of
+            translations.
         path: Folder to create. TensorFlow Serving expects its name to be a
             version number, as in `models/en-de/1`.
-        signatures: Names of signatures to write, besides `serving_default`
-            and `score`. Fewer make the model faster to load. Default: all.
+        signatures: Names of signatures to write in addition to
+            `serving_default` and `score`. The fewer, the faster the model
+            loads. Default: all.
         metadata: JSON values to add to `assets.extra/keras_transformer.json`.
 
     Returns:
@@ -46,9 +48,9 @@ def save(
 
     Raises:
         InputError: If `path` exists or a signature is unknown.
-        RuntimeError: If the results of the SavedModel differ.
+        RuntimeError: If the SavedModel gives different results.
     """
-    # Bare variables and operations: a Keras model would be written twice.
+    # A plain module: a Keras model's weights would be written twice.
     module = Signatures(translator)
     module.functions = functions = module.make(signatures)
     dtype = translator.model.compute_dtype
@@ -69,7 +71,7 @@ def save(
 
 
 def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
-    """Writes requests that TensorFlow Serving replays when it has loaded."""
+    """Writes requests that TensorFlow Serving replays after loading."""
     from tensorflow_serving.apis import prediction_log_pb2
 
     names = [name for name in signatures if len(SIGNATURES[name]) == 1]

@@ -11,27 +11,20 @@ from keras_transformer.support.startup import explain_missing_packages
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command and returns its exit code; see `terminal.run`."""
-    return terminal.run(lambda: _run(arguments))
+    words = sys.argv[1:] if arguments is None else arguments
+    return terminal.run(lambda: _run(words))
 
 
-def _run(arguments: Sequence[str] | None) -> None:
+def _run(words: Sequence[str]) -> None:
     with explain_missing_packages(InputError):
         logging.disable(logging.WARNING)  # about clouds that are not used
-        from cyclopts import App, CycloptsError, Parameter
-
         from keras_transformer.beam.translate_command import translate
+        from keras_transformer.cli.command_line import make_app, run_app
 
         logging.disable(logging.NOTSET)
-    app = App(
-        name="python -m keras_transformer.beam",
-        default_parameter=Parameter(negative=(), consume_multiple=True),
-        result_action="return_value",
-    )
+    app = make_app("python -m keras_transformer.beam", "Bulk translation.")
     app.command(translate)
-    try:
-        app(arguments, exit_on_error=False, print_error=False)
-    except CycloptsError as error:
-        raise InputError(str(error)) from error
+    run_app(app, words)
 
 
 if __name__ == "__main__":

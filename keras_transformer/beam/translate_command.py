@@ -38,7 +38,7 @@ def translate(
 ) -> None:
     """Translate the lines of text files with a SavedModel or a LiteRT model.
 
-    All other options are those of Beam, such as --runner.
+    All other options are Beam's, such as --runner.
 
     Args:
         *beam_options: Options of Beam.
@@ -62,7 +62,7 @@ def translate(
         | beam.Reshuffle()
         | transform
     )
-    # Every input has an output, also without lines.
+    # An empty input also gets an output.
     starts = [(f"{name}.tsv", (0, b"")) for name in files]
     rows = (
         pipeline | "Outputs" >> beam.Create(starts),
@@ -79,14 +79,14 @@ def translate(
 
 
 def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
-    """Returns an empty pipeline, by default for a process per core here."""
+    """Returns an empty pipeline, by default with one process per core."""
     defaults = (
         f"--direct_num_workers={available_cores()}",
         "--direct_running_mode=multi_processing",
         "--default_sdk_harness_log_level=ERROR",
     )
     options = pipeline_options.PipelineOptions([*defaults, *words])
-    # Beam itself ignores options that it does not know.
+    # Beam ignores unknown options.
     parsers: list = []
     options.get_all_options(add_extra_args_fn=parsers.append)
     unknown = parsers[0].parse_known_args(words)[1]
@@ -102,7 +102,7 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
 
 
 def _find_files(patterns: Sequence[str]) -> dict[str, str]:
-    """Returns the paths of all files that match by their names."""
+    """Returns the paths of all matching files, by name."""
     files: dict[str, str] = {}
     for pattern in patterns:
         # Beam finds no pattern without a folder on the disk.
@@ -110,19 +110,19 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
         path = os.path.abspath(pattern) if is_on_disk else pattern
         (match,) = FileSystems.match([path])
         if not match.metadata_list or os.path.isdir(path):
-            raise InputError(f"--input must be text files. Received: {pattern}")
+            raise InputError(f"input must be text files. Received: {pattern}")
         for file in match.metadata_list:
             name = FileSystems.split(file.path)[1]
             if files.setdefault(name, file.path) != file.path:
                 raise InputError(
-                    "The files of --input must have different names. "
+                    "The input files must have different names. "
                     f"Received: {files[name]}, {file.path}"
                 )
     return files
 
 
 def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
-    """Yields the lines of a file; their keys are its name and a number."""
+    """Yields the lines of a file, with its name and their numbers as keys."""
     file = FileSystems.open(path, compression_type="uncompressed")
     with file, decompressed(file, path) as lines:
         for number, line in enumerate(lines, start=1):
@@ -132,7 +132,7 @@ def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
 
 
 def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:
-    """Returns the name of an output, and number and content of its line."""
+    """Returns the name of an output file, and a line with its number."""
     name, number = record.key
     if isinstance(record, Failed):
         suffix, columns = "failed", [record.error]
@@ -145,7 +145,7 @@ def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:
 
 
 def _write_file(group: tuple[str, Iterable], output: str) -> None:
-    """Writes a file, which appears under its name when it is complete."""
+    """Writes a file atomically."""
     path = FileSystems.join(output, group[0])
     partial = f"{path}.{uuid.uuid4().hex}"  # two workers may write the same
     with FileSystems.create(partial) as file:

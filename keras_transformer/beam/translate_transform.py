@@ -42,18 +42,17 @@ class Failed(NamedTuple):
 class Translate(beam.PTransform):
     """Translates texts, or records of key and text, with an exported model.
 
-    It has two outputs, both in no order: `translated`, with a `Translated` for
-    each translation, and `failed`, with a `Failed` for each text that is not
-    valid UTF-8, is longer than the model reads, or makes the model raise an
-    error. If the model fails on all texts of a batch, the pipeline fails.
+    It has two unordered outputs: `translated`, with a `Translated` for each
+    translation, and `failed`, with a `Failed` for each text that is not valid
+    UTF-8, is longer than the model reads, or makes the model raise an error. If
+    the model fails on all texts of a batch, the pipeline fails.
 
     Metrics, in the namespace `keras_transformer`: the counter `failed`, and
     the metrics of Beam's `RunInference`.
 
     Args:
-        model: A folder that `keras-transformer export` wrote: a SavedModel, or
-            one for LiteRT. Every worker must find it there. A process opens it
-            once, and its threads share it.
+        model: The folder of a SavedModel or an export for LiteRT, which every
+            worker can read. A process opens it once, and its threads share it.
         batch_size: Texts that are sorted by length together and translated in
             batches of similar length; fewer make worse batches.
         threads: Threads that a process computes with: 1 where the runner starts
@@ -63,7 +62,7 @@ class Translate(beam.PTransform):
             a machine with a single GPU.
 
     Raises:
-        InputError: If the folder is not such an export.
+        InputError: If the folder is not an export of these kinds.
 
     Example:
 
@@ -145,16 +144,16 @@ class _Handler(ModelHandler):
         are_errors = [isinstance(result, Exception) for result in results]
         if len(results) > 1 and all(are_errors):
             raise results[0]
-        for (key, source), result in zip(readable, results, strict=True):
+        for record, result in zip(readable, results, strict=True):
             if isinstance(result, Exception):
                 error = f"{type(result).__name__}: {result}"
-                records.append(Failed(key, source, error))
+                records.append(Failed(*record, error))
             elif result.source_truncated:
                 error = "The text is longer than the model reads."
-                records.append(Failed(key, source, error))
+                records.append(Failed(*record, error))
             else:
                 best = result.texts[0], result.scores[0]
-                records.append(Translated(key, source, *best))
+                records.append(Translated(*record, *best))
         failed = sum(isinstance(record, Failed) for record in records)
         Metrics.counter(METRICS, "failed").inc(failed)
         return records

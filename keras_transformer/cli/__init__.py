@@ -13,18 +13,17 @@ from keras_transformer.support.errors import InputError
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `terminal.run`."""
     words = sys.argv[1:] if arguments is None else arguments
+    is_worker = bool(os.environ.get("TF_CONFIG"))
     try:
         code = terminal.run(lambda: _run(words))
     except Exception:
-        if not os.environ.get("TF_CONFIG"):
+        if not is_worker:
             raise
         traceback.print_exc()
         code = 1
-    if code and os.environ.get("TF_CONFIG"):
+    if code and is_worker:
         # At exit TensorFlow waits, for minutes, for workers that have stopped;
         # a supervisor is to restart this one at once.
-        sys.stdout.flush()
-        sys.stderr.flush()
         os._exit(code)
     return code
 

@@ -10,38 +10,29 @@ from cyclopts.config import Yaml
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import get_default_parameter_columns
 
-from keras_transformer.cli.flags import RARE
+from keras_transformer.cli.flags import RARE, as_flags
 from keras_transformer.support.errors import InputError
 
-_LONGEST_FLAG = 30  # characters
+_LONGEST_FLAG = 30  # characters, which are not wrapped
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
 
 
-class FullHelp(DefaultFormatter):
-    """Shows all flags, none of which is wrapped on 80 columns."""
+class Help(DefaultFormatter):
+    """Formats the help, without the flags that are rarely needed or with."""
+
+    has_rare = False
 
     def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        is_of_flags = panel.format == "parameter"
-        self.column_specs = _wide_columns if is_of_flags else None
-        super().__call__(console, options, panel)
+        if self.has_rare or not str(panel.title).endswith(RARE):
+            super().__call__(console, options, panel)
 
 
 def _wide_columns(*arguments: Any) -> tuple[ColumnSpec, ...]:
     *marker, names, description = get_default_parameter_columns(*arguments)
     width = max(names.max_width, _LONGEST_FLAG)
-    names = ColumnSpec(
-        renderer=NameRenderer(width), style=names.style, max_width=width
-    )
+    names = ColumnSpec(NameRenderer(width), style=names.style, max_width=width)
     return *marker, names, description
-
-
-class ShortHelp(FullHelp):
-    """Leaves out the groups of flags that are rarely needed."""
-
-    def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        if not str(panel.title).endswith(RARE):
-            super().__call__(console, options, panel)
 
 
 def make_app(name: str, description: str) -> App:
@@ -54,10 +45,15 @@ def make_app(name: str, description: str) -> App:
         help=description,
         version_flags=[],
         default_parameter=Parameter(
-            negative=(), consume_multiple=1, show_default=_default_text
+            negative=(),
+            consume_multiple=1,
+            show_default=lambda value: str(value) if value else None,
         ),
         group_commands=GENERAL,
         suppress_keyboard_interrupt=False,
+        exit_on_error=False,
+        print_error=False,
+        result_action="return_value",
     )
 
     @app.meta.default
@@ -79,41 +75,37 @@ def make_app(name: str, description: str) -> App:
         if quiet:
             os.environ["TQDM_DISABLE"] = "1"
         if help_all:
-            app.help_formatter = FullHelp()
+            app.help_formatter.has_rare = True
             tokens = (*tokens, "--help")
-        commands, apps, unused = app.parse_commands(tokens)
-        if apps[-1].default_command is None and not unused:
-            words = " ".join([name, *commands])
-            raise InputError(f"A command is missing. See {words} --help.")
         if config:
             app.config = _Flags(
-                config,
-                must_exist=True,
-                use_commands_as_keys=False,
+                config, must_exist=True, use_commands_as_keys=False
             )
-        _call(app, tokens)
+        try:
+            app(tokens)
+        except InputError as error:
+            _, apps, _ = app.parse_commands(tokens)
+            flags = apps[-1].assemble_argument_collection()
+            names = [y[2:].replace("-", "_") for x in flags for y in x.names]
+            raise InputError(as_flags(str(error), names)) from error
 
     return app
 
 
-def _default_text(value: Any) -> str | None:
-    is_nothing = value is None or value is False or value == ""
-    return None if is_nothing else str(value)
-
-
 def run_app(app: App, arguments: Sequence[str]) -> None:
-    """Calls the command that arguments name; InputError if it cannot."""
-    app.help_formatter, app.config = ShortHelp(), None
+    """Calls the command that arguments name.
+
+    Raises:
+        InputError: If the arguments are invalid, or the command raises it. Its
+            message names flags instead of arguments.
+    """
+    app.help_formatter = Help(column_specs=_wide_columns)
+    app.config = None
     try:
-        _call(app.meta, arguments)
+        app.meta(list(arguments))
     except CycloptsError as error:
         error.verbose = False
         raise InputError(str(error)) from error
-
-
-def _call(app: App, arguments: Sequence[str]) -> None:
-    options = dict(exit_on_error=False, print_error=False)
-    app(list(arguments), result_action="return_value", **options)
 
 
 class _Flags(Yaml):
@@ -123,7 +115,7 @@ class _Flags(Yaml):
         import yaml
 
         try:
-            # It leaves numbers, `no` and `true` as they are written.
+            # It keeps numbers, `no` and `true` as text.
             return yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
         except (yaml.YAMLError, UnicodeDecodeError) as error:
             message = f"{path} must be a YAML file. Received: {error}"

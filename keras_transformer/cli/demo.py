@@ -5,9 +5,6 @@ from pathlib import Path
 
 import keras_transformer as kt
 from keras_transformer.cli import exporting, translating
-from keras_transformer.support.files import check_free
-
-_SENTENCE = "I am a student"
 
 
 def demo(*, output: Path | None = None) -> None:
@@ -17,8 +14,10 @@ def demo(*, output: Path | None = None) -> None:
         output: Folder of the run (default: the first of runs/demo,
             runs/demo-2, ... that does not exist).
     """
-    output = output or _free_folder()
-    check_free(output)
+    if output is None:
+        names = (f"runs/demo-{number}" for number in itertools.count(2))
+        paths = map(Path, itertools.chain(["runs/demo"], names))
+        output = next(path for path in paths if not path.exists())
     corpus = kt.train.open_corpus(["embedded"])
 
     print("== 1/4 train on the bundled English-German corpus")
@@ -33,30 +32,16 @@ def demo(*, output: Path | None = None) -> None:
     exporting.export([run.path], output=exported)
 
     print("\n== 4/4 translate with the SavedModel")
-    pairs = [(_SENTENCE, ""), *itertools.islice(corpus.pairs("test"), 2)]
+    pairs = [("I am a student", ""), *itertools.islice(corpus.pairs("test"), 2)]
     sources = [source for source, _ in pairs]
     outputs = kt.open_translator(exported).translate(sources)
     for (source, reference), translation in zip(pairs, outputs, strict=True):
         print(f"  {source}\n    -> {translation.texts[0]}")
         if reference:
             print(f"    reference: {reference}")
-    print(
-        "\nThe corpus has simple sentences and a small vocabulary: the model "
-        "cannot translate\nanything else."
-    )
     # `make demo` runs the command by its path, without activating .venv.
     print(f"""
-The run is in {run.path}. Next, after `source .venv/bin/activate`:
+The corpus has simple sentences and a small vocabulary: the model cannot
+translate anything else. To go on, after `source .venv/bin/activate`:
   echo "The old teacher reads a book." | keras-transformer translate {run.path}
-  keras-transformer serve {run.path}            a page to try it with
-  keras-transformer plot trace {run.path} "{_SENTENCE}." --output trace.html
-  keras-transformer plot attention {run.path} "{_SENTENCE}." \\
-      --output attention.html
-  keras-transformer train FOLDER --source en --target de \\
-      --preset small --output runs/mine     with your own train.en, train.de""")
-
-
-def _free_folder() -> Path:
-    numbered = (Path(f"runs/demo-{number}") for number in itertools.count(2))
-    paths = itertools.chain([Path("runs/demo")], numbered)
-    return next(path for path in paths if not path.exists())
+  keras-transformer serve {run.path}""")

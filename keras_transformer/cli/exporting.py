@@ -1,7 +1,6 @@
 """The commands that export and serve."""
 
 import dataclasses
-import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -10,35 +9,27 @@ from cyclopts import Parameter
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
-from keras_transformer.inference.opening import read_folder, read_run
+from keras_transformer.inference.opening import read_folder
+from keras_transformer.support.errors import InputError
 
 
 def export(
     runs: flags.RunsFlag,
     *,
     output: Path,
-    format: Annotated[
-        str,
-        Parameter(
-            choices=tuple(FORMATS),
-            show_choices=False,
-            help="What to write, and in which --dtype: "
-            + "; ".join(
-                f"{name} in {', '.join(format.tolerances)}"
-                for name, format in FORMATS.items()
-            )
-            + ".",
-        ),
-    ] = "saved-model",
+    format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "saved-model",
     n_best: flags.PositiveInteger = 1,
     signatures: list[str] | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
 ) -> None:
     """Write a SavedModel, or a model for another system.
 
     Args:
         output: New folder, for a SavedModel with a number as its name:
             exported/1. For Argos Translate a file: en-de.argosmodel.
+        format: What to write; litert, ctranslate2 and argos also in --dtype
+            int8.
         n_best: Translations returned per text.
         signatures: Signatures of a SavedModel, besides serving_default and
             score (default: all).
@@ -46,21 +37,20 @@ def export(
     is_saved_model = format == "saved-model"
     dtype = model.dtype or "float32"
     if not is_saved_model:  # converts the weights itself
-        flags.refuse("a SavedModel", signatures=signatures)
+        if signatures:
+            raise InputError("--signatures needs --format saved-model.")
         model = dataclasses.replace(model, dtype=None)
-    for path in runs:
-        read_run(path)
-    translator = model.open(runs, n_best)
+    translator = model.open(runs, search, n_best)
     print(f"exporting {', '.join(map(str, runs))}")
-    if not is_saved_model:
+    if is_saved_model:
+        kt.export.save(translator, output, signatures)
+    else:
         save = getattr(kt.export, f"save_{format}")
         save(translator, output, dtype=dtype)
-    else:
-        kt.export.save(translator, output, signatures)
-    use = f"docs/{format}.md describes how to use it"
-    if format in ("saved-model", "litert"):
-        use = f"Next: keras-transformer translate {shlex.quote(str(output))}"
-    print(f"{output} holds a model for {FORMATS[format].system}. {use}")
+    print(
+        f"{output} is a model for {FORMATS[format].system}. "
+        f"docs/{'serving' if is_saved_model else format}.md describes its use"
+    )
     if is_saved_model and not output.name.isdecimal():
         terminal.report(
             "warning: TensorFlow Serving only loads models from folders that "
@@ -73,26 +63,27 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: flags.Integer = 8000,
-    allowed_host: list[str] | None = None,
+    allowed_hosts: list[str] | None = None,
     n_best: flags.PositiveInteger = 1,
     max_characters: flags.PositiveInteger = 100_000,
     model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
 ) -> None:
     """Start a web page to try a model.
 
     Args:
         host: Address to listen on; the default is this computer alone.
         port: Port to listen on, 0 for any.
-        allowed_host: A name or address under which browsers may open the page,
-            besides localhost and the name of this computer; can be repeated.
+        allowed_hosts: Names and addresses under which browsers may open the
+            page, besides localhost and the name of this computer.
         n_best: Outputs shown per text.
         max_characters: Length of the longest text.
     """
     folder = read_folder(runs[0]).path.resolve()
     name = folder.parent.name if folder.name.isdecimal() else folder.name
     with kt.serving.listen(host, port) as listening:
-        translator = model.open(runs, n_best)
+        translator = model.open(runs, search, n_best)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
-        hosts = [host, *(allowed_host or ())]
+        hosts = [host, *(allowed_hosts or ())]
         kt.serving.serve(translator, name, listening, max_characters, hosts)

@@ -1,7 +1,7 @@
 """`plot WHAT`: a training, the attention, or a search."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Parameter
 
@@ -11,9 +11,6 @@ from keras_transformer.inference.opening import read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.startup import import_tensorflow_quietly
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.base import BaseTranslator
 
 SourceArgument = Annotated[
     str, Parameter(help="The source.", allow_leading_hyphen=True)
@@ -27,13 +24,12 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
         output: Picture to write, .png, .svg or .pdf; one that exists is
             replaced.
     """
-    folder = read_run(run)
+    path = read_run(run).path
     import_tensorflow_quietly()
     from keras_transformer.train.training_log import read_log
 
-    rows = read_log(folder.path / "log.csv")
-    name = folder.path.name
-    figure = kt.plotting.training_figure(rows, name, "validation score")
+    rows = read_log(path / "log.csv")
+    figure = kt.plotting.training_figure(rows, path.name, "validation score")
     kt.plotting.save_figure(figure, output)
     print(f"Wrote {output} with {len(rows):,} epochs")
 
@@ -46,6 +42,7 @@ def attention(
     kind: Literal["encoder", "decoder", "cross"] | None = None,
     layer: flags.PositiveInteger | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
 ) -> None:
     """The attention during a translation.
 
@@ -56,12 +53,12 @@ def attention(
         layer: Layer that a picture shows, counted from 1 (default: the last).
     """
     is_page = output.suffix.lower() == ".html"
-    if is_page and (kind, layer) != (None, None):
+    if is_page and (kind or layer):
         raise InputError(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {output}"
         )
-    result = _open(run, model).attention(text)
+    result = model.open([run], search).attention(text)
     if is_page:
         with atomic_write(output) as partial:
             partial.write_text(kt.plotting.attention_page(result), "utf-8")
@@ -78,6 +75,7 @@ def trace(
     output: Path,
     tokens: flags.PositiveInteger = 5,
     model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
 ) -> None:
     """A search, step by step.
 
@@ -85,11 +83,6 @@ def trace(
         output: Page to write, .html; one that exists is replaced.
         tokens: Most probable tokens shown for each hypothesis.
     """
-    translator = _open(run, model)
+    translator = model.open([run], search)
     kt.trace(translator, text, tokens).save(output)
     print(f"Wrote {output}")
-
-
-def _open(run: str, model: flags.ModelFlags) -> "BaseTranslator":
-    read_run(run)  # refuses an export
-    return model.open([run])

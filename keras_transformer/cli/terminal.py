@@ -7,15 +7,12 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
+from typing import Any, BinaryIO, TextIO
 
-from keras_transformer.support import files
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 from keras_transformer.support.progress import progress_bar
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -23,7 +20,7 @@ _BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
 _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
-_READ_SIZE = 1 << 16  # bytes; as many as a pipe holds
+_READ_SIZE = 1 << 16  # bytes; the capacity of a pipe
 
 # In messages of the system and TensorFlow, and of NumPy.
 _FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
@@ -32,15 +29,15 @@ _FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
 def run(command: Callable[[], None]) -> int:
     """Runs a command, reports its error and returns its exit code.
 
-    It is 2 after an error of the user or the system. SIGTERM raises
-    `SystemExit(143)` in the command.
+    It is 2 after an error of the user or the system. From now on SIGTERM
+    raises `SystemExit(143)`.
     """
     try:
         if hasattr(sys.stdout, "reconfigure"):  # not in a notebook
             # UTF-8 in every locale, and line by line also into a pipe.
             sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
-        with _raise_on_sigterm():
-            command()
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
+        command()
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
@@ -65,21 +62,21 @@ def report(message: str) -> None:
     print(f"keras-transformer: {message}", file=sys.stderr)
 
 
-def check_output(path: Path | None) -> None:
-    """Checks the name of a text file to write; None is standard output."""
-    if path is not None:
-        files.check_new(path)
-
-
 @contextlib.contextmanager
 def open_output(path: Path | None) -> Iterator[TextIO]:
-    """Yields standard output, or a new file; an InputError leaves its lines."""
+    """Yields standard output or a new file.
+
+    Standard error takes the place of a standard output that is yielded. After
+    an `InputError` the file contains the lines before it.
+    """
     if path is None:
-        yield sys.stdout
+        stdout = sys.stdout
+        with contextlib.redirect_stdout(sys.stderr):
+            yield stdout
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     with (
-        files.atomic_write(path) as partial,
+        atomic_write(path) as partial,
         open(partial, "w", encoding="utf-8", newline="") as stream,
     ):
         try:
@@ -87,15 +84,15 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         except InputError:
             if stream.tell():
                 os.replace(partial, path)
-                report(f"what precedes the error is in {path}")
+                report(f"{path} contains the output before the error")
             raise
 
 
 def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
     """Yields the lines of files, or of standard input as soon as they arrive.
 
-    A list has all complete lines that could be read without waiting for more,
-    at least one. Those before an invalid line are yielded before the error.
+    Each list contains the lines that could be read without waiting for more.
+    The lines before an invalid line are yielded before the error.
     """
     for path in paths or ():
         with open(path, "rb") as file, decompressed(file, path) as stream:
@@ -104,34 +101,37 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
         yield from _decoded_lines(sys.stdin.buffer, "Standard input")
 
 
-def count_lines(inputs: Sequence[Path] | None) -> int | None:
-    """Returns the number of lines of files; None if they are read only once.
+def read_with_progress(
+    inputs: Sequence[Path] | None,
+) -> Iterator[tuple[list[str], int, Any]]:
+    """Yields lists of lines, the number of the first, and a progress bar.
 
-    Standard input and pipes are. A file that is damaged is found here, before
-    a model is opened.
+    Files are read once before, to count lines and to find invalid ones.
     """
-    if not inputs or any(path.is_fifo() for path in inputs):
-        return None
-    return sum(map(len, read_lines(inputs)))
-
-
-def name_line(inputs: Sequence[Path] | None, number: int) -> str:
-    """Names a line, of several files by its number in all of them."""
-    names = ", ".join(map(str, inputs or ()))
-    return f"line {number} of {names}" if names else f"line {number}"
-
-
-def progress_of(
-    inputs: Sequence[Path] | None, total: int | None, unit: str = "line"
-) -> "tqdm":
-    """Returns a progress bar, except where `read_lines` has a prompt."""
-    is_shown = inputs is not None or not sys.stdin.isatty()
-    return progress_bar(total=total, unit=unit, leave=False, is_shown=is_shown)
+    total, number = None, 1
+    if inputs and not any(path.is_fifo() for path in inputs):
+        total = sum(map(len, read_lines(inputs)))
+    has_prompt = not inputs and sys.stdin.isatty()
+    with progress_bar(
+        total=total, unit="line", leave=False, is_shown=not has_prompt
+    ) as bar:
+        for lines in read_lines(inputs):
+            yield lines, number, bar
+            number += len(lines)
 
 
 def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
-    number = 0
-    for encoded in _read_encoded_lines(stream):
+    has_prompt = stream.isatty()
+    if has_prompt:
+        report("enter one sentence per line, and Ctrl-D to end")
+    number, chunk, unfinished = 0, b"\n", b""
+    while chunk:
+        if has_prompt:
+            print("> ", end="", file=sys.stderr, flush=True)
+        chunk = stream.read1(_READ_SIZE)
+        *encoded, unfinished = (unfinished + chunk).split(b"\n")
+        if unfinished and not chunk:  # the last line has no end
+            encoded.append(unfinished)
         lines = []
         for line in encoded:
             number += 1
@@ -146,42 +146,14 @@ def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
                     f"{name} must be UTF-8. Received: line {number}, "
                     f"{error.reason} at byte {error.start + 1}"
                 ) from error
-        yield lines
-
-
-def _read_encoded_lines(stream: BinaryIO) -> Iterator[list[bytes]]:
-    prompt = "> " if stream.isatty() else ""
-    if prompt:
-        report("enter one sentence per line, and Ctrl-D to end")
-    unfinished: list[bytes] = []  # parts of a line whose end is not read yet
-    while True:
-        print(prompt, end="", file=sys.stderr, flush=True)
-        chunk = stream.read1(_READ_SIZE)
-        if not chunk:
-            break
-        first, *others = chunk.split(b"\n")
-        unfinished.append(first)
-        if others:
-            yield [b"".join(unfinished), *others[:-1]]
-            unfinished = others[-1:]
-    if prompt:
+        if lines:
+            yield lines
+    if has_prompt:
         print(file=sys.stderr)
-    if last := b"".join(unfinished):
-        yield [last]
-
-
-@contextlib.contextmanager
-def _raise_on_sigterm() -> Iterator[None]:
-    """Lets SIGTERM end a command as Ctrl-C does: it cleans up."""
-    previous = signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, previous)
 
 
 def end_on_signals() -> None:
-    """Lets SIGTERM and Ctrl-C end the process, which waits for no thread."""
+    """Makes SIGTERM and Ctrl-C end the process without waiting for threads."""
 
     def end(number: int, frame: Any) -> None:
         report(_WORDS[128 + number])
@@ -192,7 +164,7 @@ def end_on_signals() -> None:
 
 
 def _describe(error: Exception) -> str | None:
-    """Returns what to print of an error; None if it is a bug of ours."""
+    """Returns the message of an error of the user or the system, else None."""
     if line := re.search(_FULL_DISK, str(error)):
         return f"The disk is full. Received: {line[0]}"
     if isinstance(error, OSError) and error.filename:

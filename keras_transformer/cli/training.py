@@ -1,37 +1,25 @@
 """The commands that make runs."""
 
 import functools
-import shlex
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from cyclopts import Group, Parameter
 
 import keras_transformer as kt
 from keras_transformer.cli import flags
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import FORMATS, ForeignModel
+from keras_transformer.convert import FORMATS
 from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import check_free
 from keras_transformer.text import open_tokenizer
-from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
-# Fields that are not of the architecture: what a run takes from its tokenizer
-# and, as vocab_size, from its recipe.
-_OTHER_FIELDS = {"source_vocab_size", "pad_id", "bos_id", "eos_id"}.union(
-    Recipe.__dataclass_fields__
-)
 _flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
+_RECIPE = set(Recipe.__dataclass_fields__)
 SizeFlags = _flags_of(
-    Recipe,
-    "Sizes",
-    4,
-    names=("vocab_size", "max_length"),
+    Recipe, "Sizes", 4, without=_RECIPE - {"vocab_size", "max_length"}
 )
 RecipeFlags = _flags_of(
     Recipe,
@@ -43,7 +31,8 @@ ArchitectureFlags = _flags_of(
     TransformerConfig,
     "Architecture",
     5,
-    without=_OTHER_FIELDS,
+    # A run takes these from its tokenizer and its recipe.
+    without=_RECIPE | {"source_vocab_size", "pad_id", "bos_id", "eos_id"},
     common=("num_layers", "d_model"),
 )
 _FILTERS = Parameter(group=Group("Filters", sort_key=5))
@@ -55,9 +44,7 @@ def prepare(
     *,
     output: Path,
     corpora: flags.CorporaFlag = None,
-    source: flags.SourceFlag = None,
-    target: flags.TargetFlag = None,
-    columns: flags.ColumnsFlag = None,
+    reading: flags.CorpusFlags = flags.CorpusFlags(),
     preset: str = "small",
     tokenizer: flags.TokenizerFlag = None,
     sizes: SizeFlags = None,
@@ -71,26 +58,22 @@ def prepare(
         preset: Preset whose sizes to use; `presets` lists all.
         dropped: .tsv file to write of what is dropped: reason, source, target.
     """
-    values = sizes or {}
+    sizes = sizes or {}
+    recipe = Recipe.from_preset(preset, **sizes)
     if tokenizer is not None:
-        open_tokenizer(tokenizer, values.get("vocab_size"))
-    recipe = Recipe.from_preset(preset, **values)
+        tokenizer = open_tokenizer(tokenizer, sizes.get("vocab_size"))
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
-        _open_data(data, corpora, source, target, columns),
+        reading.open(data, corpora),
         output,
         recipe,
         tokenizer,
         PairFilters(**(filters or {})),
         dropped,
     )
-    statistics = prepared.statistics.describe(prepared.max_length)
-    print(
-        f"train: {statistics}\n\nThe corpus is in {prepared.path}. Next:\n"
-        "  keras-transformer train "
-        f"{shlex.quote(str(output))} --preset {preset} --output runs/mine"
-    )
+    print(f"train: {prepared.statistics.describe(prepared.max_length)}")
+    print(f"The corpus is in {prepared.path}")
 
 
 def train(
@@ -98,9 +81,7 @@ def train(
     *,
     output: Path | None = None,
     corpora: flags.CorporaFlag = None,
-    source: flags.SourceFlag = None,
-    target: flags.TargetFlag = None,
-    columns: flags.ColumnsFlag = None,
+    reading: flags.CorpusFlags = flags.CorpusFlags(),
     preset: str | None = None,
     init_from: Path | None = None,
     tokenizer: flags.TokenizerFlag = None,
@@ -122,11 +103,8 @@ def train(
         dry_run: Try three steps, report, and write nothing.
     """
     corpus = None
-    if data or corpora:
-        corpus = _open_data(data, corpora, source, target, columns)
-    else:
-        languages = dict(source=source, target=target)
-        flags.refuse("DATA or --corpora", columns=columns, **languages)
+    if data or corpora or any(vars(reading).values()):
+        corpus = reading.open(data, corpora)
     run = kt.train.train(
         corpus,
         output,
@@ -138,36 +116,8 @@ def train(
         tokenizer=tokenizer,
         dry_run=dry_run,
     )
-    if run is None:  # only the chief of several workers reports
-        return
-    print(f"\nThe run is in {run.path}. Next:")
-    name = shlex.quote(str(run.path))
-    splits = ("train",) if corpus is None else corpus.splits
-    split = "test" if "test" in splits else splits[-1]
-    if split != "train":
-        print(f"  keras-transformer evaluate {name} --split {split}")
-    print(f"  keras-transformer translate {name}")
-    if run.task.targets_are_text:
-        print(f"  keras-transformer export {name} --output exported/1")
-
-
-def _open_data(
-    data: list[str] | None,
-    corpora: list[dict[str, Any]] | None,
-    source: str | None,
-    target: str | None,
-    columns: tuple[int, int] | None,
-) -> Corpus:
-    """Opens the corpus, or the several corpora, that flags name."""
-    if bool(data) == bool(corpora):
-        raise InputError(
-            "Give either DATA or --corpora. Received: "
-            + ("both" if data else "neither")
-        )
-    if corpora:
-        flags.refuse("DATA; an entry of --corpora has its own", columns=columns)
-        return kt.train.open_corpora(corpora, source, target)
-    return kt.train.open_corpus(data, source, target, columns)
+    if run is not None:  # only the chief of several workers reports
+        print(f"The run is in {run.path}")
 
 
 def import_(
@@ -175,8 +125,8 @@ def import_(
     *,
     output: Path,
     format: Annotated[str | None, Parameter(choices=tuple(FORMATS))] = None,
-    source: flags.SourceFlag = None,
-    target: flags.TargetFlag = None,
+    source: str | None = None,
+    target: str | None = None,
     target_language: flags.TargetLanguageFlag = None,
     revision: str | None = None,
 ) -> None:
@@ -187,44 +137,25 @@ def import_(
             Hugging Face Hub, as Helsinki-NLP/opus-mt-en-de.
         output: Folder of the run.
         format: System that wrote it (default: recognised by its files).
+        source: Language code of the source, e.g. en.
+        target: Language code of the target, e.g. de.
         revision: Branch, tag or commit of a model by name (default: main).
     """
-    check_free(output)
     foreign = kt.convert.read(model, format, target_language, revision)
-    vocabulary = foreign.vocabulary
-    choices = vocabulary.languages  # for each source
-    if len(choices) < 2 or vocabulary.language_token is not None:
-        choices = ()
-    print(_describe(foreign, choices))
-    run = foreign.save_run(output, source, target)
-    language = f" --target-language {choices[0]}" if choices else ""
-    name = shlex.quote(str(run.path))
-    print(
-        f"\nThe run is in {run.path}. Next:\n"
-        f"  keras-transformer translate {name}{language}"
-    )
-
-
-def _describe(foreign: ForeignModel, choices: Sequence[str]) -> str:
-    """Returns what a model is, and the languages that sources must choose."""
     search, differences = foreign.search, foreign.differences().items()
-    parameters = f"{foreign.config.num_parameters:,} parameters"
     rows = {
-        "model": f"{foreign.system}, {parameters}",
+        "model": f"{foreign.system}, {foreign.config.num_parameters:,} "
+        "parameters",
         "languages": " to ".join(x or "unknown" for x in foreign.languages),
         "search": f"beam {search.beam_size}, score log P / {search.formula}",
         "not the paper's": ", ".join(f"{x} {y}" for x, y in differences),
         "weights": foreign.file,
+        "ignored": "; ".join(foreign.notes),
     }
-    lines = [f"{name + ':':<17} {value}" for name, value in rows.items()]
-    lines += [f"{'not followed:':<17} {note}" for note in foreign.notes]
-    if choices:
-        lines.append(
-            f"A source must begin with one of {len(choices)} target languages, "
-            f"as in >>{choices[0]}<<, unless --target-language names one, here "
-            f"or later: {', '.join(choices)}"
-        )
-    return "\n".join(lines)
+    for name, value in rows.items():
+        print(f"{name + ':':<17} {value or 'nothing'}")
+    run = foreign.save_run(output, source, target)
+    print(f"The run is in {run.path}")
 
 
 def average(
@@ -243,34 +174,26 @@ def average(
     from keras_transformer.train import averaging
 
     mean = averaging.average(read_run(run), output, last)
-    print(f"{mean.path} holds the mean of")
-    for name in mean.statistics["averaged"]:
-        print(f"  {name}")
-    name = shlex.quote(str(mean.path))
-    print(f"\nNext:\n  keras-transformer evaluate {name}")
+    names = ", ".join(mean.statistics["averaged"])
+    print(f"{mean.path} is the mean of {names}")
 
 
 def presets() -> None:
     """List the presets and their parameters."""
-    print(
-        f"{'preset':<19} {'parameters':>12} {'vocabulary':>11} {'batch':>7} "
-        f"{'steps':>8} {'paper:':>7} {'PPL':>5} {'BLEU':>5}  description"
-    )
+    row = "{:<19} {:>12,} {:>11,} {:>7,} {:>8,} {:>7} {:>5} {:>5}  {}"
+    names = "preset parameters vocabulary batch steps paper: PPL BLEU"
+    print(row.replace(",", "").format(*names.split(), "description"))
     for name, preset in PRESETS.items():
-        config = TransformerConfig.from_preset(name)
+        size = TransformerConfig.from_preset(name).num_parameters
         recipe = Recipe.from_preset(name)
-        paper = preset.paper_parameters
-        print(
-            f"{name:<19} {config.num_parameters:>12,} "
-            f"{recipe.vocab_size:>11,} {recipe.batch_tokens:>7,} "
-            f"{recipe.steps:>8,} {f'{paper}M' if paper else '-':>7} "
-            f"{preset.paper_perplexity or '-':>5} "
-            f"{preset.paper_bleu or '-':>5}  {preset.description}"
-        )
+        numbers = size, recipe.vocab_size, recipe.batch_tokens, recipe.steps
+        millions = preset.paper_parameters
+        paper = f"{millions}M", preset.paper_perplexity, preset.paper_bleu
+        paper = [x or "-" for x in paper] if millions else "---"
+        print(row.format(name, *numbers, *paper, preset.description))
     print(
         "\nThe batch is in source plus target tokens. The columns after "
-        "`paper:` are from\nthe paper's Table 3: parameters, and perplexity "
-        "per subword and BLEU on\nnewstest2013. Our parameters are those for "
-        "the 37,000 tokens that the paper\nstates; its own figures, except "
-        "big's, match a vocabulary of about 41,000."
+        "`paper:` are from\nTable 3: parameters, and perplexity per subword "
+        "and BLEU on newstest2013. Our\nparameters are those for 37,000 "
+        "tokens; most of the paper's match about 41,000."
     )

@@ -1,21 +1,22 @@
 """The commands that use a model on texts: translate, score, evaluate."""
 
 import contextlib
-import functools
+import dataclasses
 import json
 import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
-from pathlib import Path
+from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 from cyclopts import Group, Parameter
+from cyclopts.types import ExistingFile, NonExistentFile
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
+from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference.exports import Export
-from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.weight_files import step_of
@@ -26,31 +27,35 @@ from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
+    from keras_transformer.inference.base import BaseTranslator
     from keras_transformer.inference.records import Translation
 
-_SHOWN = 10  # lines in a message
 # What may be wrong with an output, by the field of `Translation`.
 _PROBLEMS = {
-    "source_truncated": "truncated, longer than the model reads",
-    "at_length_limit": "perhaps incomplete, as long as --extra-length and "
-    "--length-factor allow",
-    "repaired": "repaired, because the model wrote no tree over them",
+    "source_truncated": "truncated inputs, longer than the model reads",
+    "at_length_limit": "outputs as long as --extra-length and --length-factor "
+    "allow, perhaps incomplete",
+    "repaired": "outputs that were not a tree over the words, repaired",
 }
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
+_SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
 
 
 def translate(
     runs: flags.ModelsFlag,
     *,
-    input: list[Path] | None = None,
-    output: Path | None = None,
+    input: list[ExistingFile] | None = None,
+    output: NonExistentFile | None = None,
     n_best: flags.PositiveInteger | None = None,
     split_sentences: bool = False,
     prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     tokenized: Annotated[bool, _TREES] = False,
     one_line: Annotated[bool, _TREES] = False,
     jsonl: bool = False,
-    model: flags.SamplingFlags = flags.SamplingFlags(),
+    model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
+    sample: Annotated[bool, _SAMPLING] = False,
+    sampling: flags.SamplingFlags = None,
 ) -> None:
     """Translate or parse text line by line.
 
@@ -60,123 +65,92 @@ def translate(
         n_best: Print the N best outputs of each line, each in one line as line
             number, score and output, separated by tabs (default: 1, its text
             alone).
-        split_sentences: Translate every sentence of a line by itself.
+        split_sentences: Translate each sentence of a line separately.
         prefix: What every translation must begin with.
         tokenized: For runs that parse: the words of a line are separated by
             spaces already, as in the Penn Treebank.
         one_line: For runs that parse: print each tree in one line.
         jsonl: Print a JSON object for each line: its text, the N best outputs
             and their scores, and what may be wrong with the best one.
+        sample: Draw translations at random, instead of beam search.
     """
-    terminal.check_output(output)
-    folder = _read_first(runs)
-    parses = not folder.task.targets_are_text
-    if parses:
-        flags.refuse("a run that translates", split_sentences=split_sentences)
-    else:
-        flags.refuse(
-            "a run that parses", tokenized=tokenized, one_line=one_line
+    if sampling and not sample:
+        raise InputError("Options of sampling need --sample.")
+    if sample and "beam_size" in (search or {}):
+        raise InputError("--sample cannot be combined with --beam-size.")
+    if split_sentences and (n_best or prefix or jsonl):
+        raise InputError(
+            "--split-sentences cannot be combined with --n-best, --prefix or "
+            "--jsonl."
         )
-    if split_sentences:
-        flags.refuse("lines of text", n_best=n_best, prefix=prefix, jsonl=jsonl)
-    total = terminal.count_lines(input)
-    task = ParsingTask(split_words=False) if tokenized else None
-    translator = model.open(runs, n_best or 1, task)
-    workers = translator.recommended_workers
-    as_text = functools.partial(_as_text, n_best, parses, one_line)
-    if jsonl:
-        as_text = functools.partial(_as_json, translator.task)
-    unit = "sentence" if split_sentences else "line"
-    problems: dict[str, list[str]] = {}
-    number = 0
-    with (
-        contextlib.ExitStack() as stack,
-        terminal.open_output(output) as stream,
-        terminal.progress_of(input, total, unit) as bar,
-    ):
-        stack.callback(_report_problems, problems, unit)
-        for lines in terminal.read_lines(input):
-            numbers = range(number + 1, number + len(lines) + 1)
-            number += len(lines)
-            translator.check_languages(lines, numbers[0])
+    problems: Counter[str] = Counter()
+    with terminal.open_output(output) as stream:
+        parses = not read_folder(runs[0]).task.targets_are_text
+        if parses and split_sentences:
+            raise InputError("--split-sentences needs a run that translates.")
+        if (tokenized or one_line) and not parses:
+            raise InputError("--tokenized and --one-line need a parser.")
+        translator = _open(
+            model,
+            runs,
+            {**(search or {}), **(sampling or {})},
+            n_best or 1,
+            ParsingTask(split_words=False) if tokenized else None,
+            Sampling if sample else BeamSearch,
+        )
+        form = translator.task, n_best, jsonl, one_line
+        workers = translator.recommended_workers
+        for lines, number, bar in terminal.read_with_progress(input):
+            options = dict(workers=workers, progress=bar.update)
+            translator.check_languages(lines, number)
             if split_sentences:
-                document = translator.translate_document(
-                    "\n".join(lines), workers=workers, progress=bar.update
-                )
-                by_sentence = document.translations
-                names = map(_shorten, by_sentence)
-                _note_problems(problems, names, by_sentence.values())
+                text = "\n".join(lines)
+                document = translator.translate_document(text, **options)
+                translations = document.translations.values()
                 texts = [document.text + "\n"]
             else:
-                translations = translator.translate(
-                    lines,
-                    workers=workers,
-                    prefixes=[prefix] * len(lines),
-                    progress=bar.update,
-                )
-                _note_problems(problems, numbers, translations)
-                names = lines if jsonl else numbers
+                options["prefixes"] = [prefix] * len(lines)
+                translations = translator.translate(lines, **options)
+                pairs = zip(lines, translations, strict=True)
                 texts = [
-                    as_text(*pair)
-                    for pair in zip(names, translations, strict=True)
+                    _as_text(*form, place, *pair)
+                    for place, pair in enumerate(pairs, number)
                 ]
+            for field, problem in _PROBLEMS.items():
+                if count := sum(getattr(x, field) for x in translations):
+                    problems[problem] += count
             bar.clear()
             stream.writelines(texts)
             bar.refresh()
+    for problem, count in problems.items():
+        terminal.report(f"{problem}: {count:,}")
 
 
-def _read_first(runs: Sequence[str]) -> Run | Export:
-    """Reads the first folder, before TensorFlow is imported."""
+def _open(
+    model: flags.ModelFlags, runs: Sequence[str], *options: Any
+) -> "BaseTranslator":
+    """Opens a model for many texts."""
     # TensorFlow reads it when it is imported. On CPU a batch per core is
     # computed at the same time instead.
     os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    # Standard output is for translations.
-    with contextlib.redirect_stdout(sys.stderr):
-        folder = read_folder(runs[0])
-    for path in runs[1:]:
-        if not find_folder(path).exists():
-            raise InputError(
-                "Texts come from --input or standard input. Received: "
-                f"{path!r}, which is not the folder of a run"
-            )
-    return folder
-
-
-def _note_problems(
-    problems: dict[str, list[str]],
-    names: Iterable[Any],
-    translations: Iterable["Translation"],
-) -> None:
-    """Notes the names of inputs with whose output something may be wrong."""
-    for name, translation in zip(names, translations, strict=True):
-        for field, problem in _PROBLEMS.items():
-            if getattr(translation, field):
-                problems.setdefault(problem, []).append(str(name))
-
-
-def _report_problems(problems: dict[str, list[str]], unit: str) -> None:
-    for problem, names in problems.items():
-        shown = ", ".join(names[:_SHOWN])
-        more = len(names) - _SHOWN
-        shown += f" and {more:,} more" if more > 0 else ""
-        plural = "s" if len(names) > 1 else ""
-        terminal.report(f"{unit}{plural} {shown}: {problem}")
-
-
-def _shorten(text: str) -> str:
-    return f'"{text}"' if len(text) <= 40 else f'"{text[:39]}…"'
+    return model.open(runs, *options)
 
 
 def _as_text(
+    task: Task,
     n_best: int | None,
-    parses: bool,
+    jsonl: bool,
     one_line: bool,
     number: int,
+    line: str,
     translation: "Translation",
 ) -> str:
-    """Returns what is printed of the outputs for a line."""
+    """Returns the lines that are printed for one line of input."""
+    if jsonl:
+        columns = {"text": line, **task.columns(translation)}
+        return json.dumps(columns, ensure_ascii=False) + "\n"
     texts = translation.texts
-    if not parses:  # a model may spell line ends
+    if task.targets_are_text:  # a model may spell line ends
         texts = [" ".join(text.splitlines()) for text in texts]
     if n_best is not None:
         return "".join(
@@ -184,24 +158,19 @@ def _as_text(
             for score, text in zip(translation.scores, texts, strict=True)
         )
     # An empty line has no tree.
-    if parses and texts[0] and not one_line:
+    if not (task.targets_are_text or one_line) and texts[0]:
         tree = kt.parsing.Tree.from_string(texts[0])
         return f"{kt.parsing.pretty(tree)}\n\n"
     return f"{texts[0]}\n"
 
 
-def _as_json(task: Task, text: str, translation: "Translation") -> str:
-    """Returns a line of `--jsonl`, with the names that signatures have."""
-    columns = {"text": text, **task.columns(translation)}
-    return json.dumps(columns, ensure_ascii=False) + "\n"
-
-
 def score(
     runs: flags.ModelsFlag,
     *,
-    input: list[Path] | None = None,
-    output: Path | None = None,
-    model: flags.ScoreFlags = flags.ScoreFlags(),
+    input: list[ExistingFile] | None = None,
+    output: NonExistentFile | None = None,
+    model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.ScoreFlags = None,
 ) -> None:
     """Score given translations.
 
@@ -210,73 +179,47 @@ def score(
             further columns are ignored (default: standard input).
         output: New file to write (default: standard output).
     """
-    terminal.check_output(output)
-    _read_first(runs)
-    total = terminal.count_lines(input)
-    translator = model.open(runs)
-    start = 1
-    with (
-        terminal.open_output(output) as stream,
-        terminal.progress_of(input, total) as bar,
-    ):
-        for lines in terminal.read_lines(input):
-            pairs = _read_pairs(input, lines, start)
+    with terminal.open_output(output) as stream:
+        translator = _open(model, runs, search)
+        for lines, number, bar in terminal.read_with_progress(input):
+            pairs = [line.split("\t", 2)[:2] for line in lines]
+            for place, pair in enumerate(pairs, number):
+                if len(pair) != 2:
+                    raise InputError(
+                        "Each line must be a source, a tab and its "
+                        f"translation. Received: no tab in line {place}"
+                    )
             try:
                 scores = translator.score(
-                    [source for source, _ in pairs],
-                    [target for _, target in pairs],
+                    *zip(*pairs, strict=True),
                     workers=translator.recommended_workers,
                     progress=bar.update,
                 )
             except InputError as error:
-                message = _name_line(str(error), input, start)
-                raise InputError(message) from error
+                words = re.split(r"at index (\d+)", str(error))
+                words[1::2] = [
+                    f"in line {number + int(x)}" for x in words[1::2]
+                ]
+                raise InputError("".join(words)) from error
             bar.clear()
             stream.writelines(
                 f"{x.score:.4f}\t{x.perplexity:.4f}\n" for x in scores
             )
             bar.refresh()
-            start += len(lines)
-
-
-def _read_pairs(
-    inputs: Sequence[Path] | None, lines: Sequence[str], start: int
-) -> list[list[str]]:
-    """Returns source and translation of lines, the first of number `start`."""
-    # Further columns are ignored, as those of a corpus are.
-    pairs = [line.split("\t", 2)[:2] for line in lines]
-    for number, pair in enumerate(pairs, start):
-        if len(pair) != 2:
-            raise InputError(
-                "Each line must be a source, a tab and its translation. "
-                f"Received: 0 tabs in "
-                f"{terminal.name_line(inputs, number)}"
-            )
-    return pairs
-
-
-def _name_line(message: str, inputs: Sequence[Path] | None, start: int) -> str:
-    """Names the line that a message numbers among those from `start` on."""
-    return re.sub(
-        r"at index (\d+)",
-        lambda match: f"in {terminal.name_line(inputs, start + int(match[1]))}",
-        message,
-    )
 
 
 def evaluate(
     runs: flags.ModelsFlag,
     *,
     data: flags.RunCorpusFlag = None,
-    source: flags.SourceFlag = None,
-    target: flags.TargetFlag = None,
-    columns: flags.ColumnsFlag = None,
+    reading: flags.CorpusFlags = flags.CorpusFlags(),
     split: Annotated[
         str | None, Parameter(show_default="test, or the only one of --data")
     ] = None,
     metric: list[str] | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     model: flags.ModelFlags = flags.ModelFlags(),
+    search: flags.SearchFlags = None,
 ) -> None:
     """Measure BLEU or F1 on a split.
 
@@ -288,70 +231,71 @@ def evaluate(
         as_json: Print the results as a JSON object; messages go to standard
             error.
     """
-    folder = _read_first(runs)
-    corpus = _open_corpus(folder, data, source, target, columns)
-    is_only = data is not None and len(corpus.splits) == 1
-    split = split or (corpus.splits[0] if is_only else "test")
-    corpus.pairs(split)  # raises if there is no such split
-    name, (part, *others) = split, corpus.parts
-    if not others and os.path.isfile(part.data[0]):  # a name such as news.en
-        file = without_suffix(os.path.basename(part.data[0]))
-        name = os.path.splitext(file)[0]
-    translator = model.open(runs)
-    from keras_transformer.train import evaluation
+    stdout = sys.stdout
+    with contextlib.redirect_stdout(sys.stderr if as_json else stdout):
+        folder = read_folder(runs[0])
+        corpus = _open_corpus(folder, data, reading)
+        is_only = data is not None and len(corpus.splits) == 1
+        split = split or (corpus.splits[0] if is_only else "test")
+        corpus.pairs(split)  # raises if there is no such split
+        name, (part, *others) = split, corpus.parts
+        if not others and os.path.isfile(part.data[0]):  # a name as news.en
+            file = without_suffix(os.path.basename(part.data[0]))
+            name = os.path.splitext(file)[0]
+        translator = _open(model, runs, search)
+        from keras_transformer.train import evaluation
 
-    checkpoints = translator.checkpoints
-    # Training may replace them meanwhile.
-    steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
-    describe = json.dumps if as_json else evaluation.describe
-    say = functools.partial(print, file=sys.stderr if as_json else sys.stdout)
-    say(f"decoding {name} of {corpus.name}")
-    with progress_bar(unit="sentence", leave=False) as bar:
-        results, hypotheses = evaluation.evaluate(
-            translator,
-            corpus,
-            split,
-            corpus.target,
-            translator.recommended_workers,
-            metric,
-            progress=bar.update,
-        )
-    results["split"] = name
-    if len(checkpoints) != 1:
-        print(describe(results))
-        say("not recorded: the results of an ensemble or an export")
-        return
-    ((run, checkpoint),), (step,) = checkpoints, steps
-    for name in ("target_language", "tag"):
-        if (value := getattr(model, name)) is not None:
-            results[name] = value
-    # Before they are recorded, so that a full disk does not lose them.
-    print(describe(results))
-    path = evaluation.record(run, checkpoint, step, results, hypotheses)
-    say(f"recorded in {path}")
+        checkpoints = translator.checkpoints
+        # Training may replace them meanwhile.
+        steps = [step_of(checkpoint) for _, checkpoint in checkpoints]
+        print(f"decoding {name} of {corpus.name}")
+        with progress_bar(unit="sentence", leave=False) as bar:
+            results, hypotheses = evaluation.evaluate(
+                translator,
+                corpus,
+                split,
+                corpus.target,
+                translator.recommended_workers,
+                metric,
+                progress=bar.update,
+            )
+        results["split"] = name
+        for option in ("target_language", "tag"):
+            if (value := getattr(model, option)) is not None:
+                results[option] = value
+        describe = json.dumps if as_json else evaluation.describe
+        # Before they are recorded, so that a full disk does not lose them.
+        print(describe(results), file=stdout)
+        if len(checkpoints) != 1:
+            print("not recorded: the results of an ensemble or an export")
+            return
+        run, checkpoint = checkpoints[0]
+        path = evaluation.record(run, checkpoint, steps[0], results, hypotheses)
+        print(f"recorded in {path}")
 
 
 def _open_corpus(
-    folder: Run | Export,
-    data: list[str] | None,
-    source: str | None,
-    target: str | None,
-    columns: tuple[int, int] | None,
+    folder: Run | Export, data: list[str] | None, reading: flags.CorpusFlags
 ) -> Corpus:
-    """Opens the data, by default those that a run was trained on."""
-    request = folder.request
-    languages = source or folder.languages[0], target or folder.languages[1]
-    if languages == folder.languages[::-1] and languages[0] != languages[1]:
+    """Opens the data, by default the training data of a run."""
+    request = folder.request if data is None else {}
+    reading = dataclasses.replace(
+        reading,
+        source=reading.source or folder.languages[0],
+        target=reading.target or folder.languages[1],
+        columns=reading.columns or request.get("columns"),
+    )
+    source, target = reading.source, reading.target
+    if (target, source) == folder.languages and source != target:
         raise InputError(
             f"{folder.path} translates in the other direction. Received: "
             f"source={source}, target={target}"
         )
-    if data is None and "corpora" in request:
-        return kt.train.open_corpora(request["corpora"], *languages)
-    if data is None:
-        data, columns = request.get("data"), columns or request.get("columns")
-    if not data:
+    try:
+        return reading.open(data or request.get("data"), request.get("corpora"))
+    except InputError as error:
+        if data is not None:
+            raise
         raise InputError(
-            f"{folder.path} does not record what it was trained on. Pass --data"
-        )
-    return kt.train.open_corpus(data, *languages, columns)
+            f"The training data of {folder.path} cannot be opened. Pass --data."
+        ) from error

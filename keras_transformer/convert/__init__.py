@@ -1,4 +1,4 @@
-"""Models of other systems: one file per format, and one table of names."""
+"""Imports models of other systems: Hugging Face, Marian and OpenNMT-tf."""
 
 import os
 from pathlib import Path
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
-# A module has `read`, and `FILES`: patterns of names of files, one of which
-# every folder of the format has.
+# Each module has a function `read` and `FILES`: glob patterns, at least one of
+# which matches in every folder of the format.
 FORMATS = {
     "huggingface": from_hugging_face,
     "marian": from_marian,
@@ -36,13 +36,13 @@ def load(
     dtype: str | None = None,
     revision: str | None = None,
 ) -> "Translator":
-    """Returns the translator of another system's model.
+    """Returns a translator with another system's model.
 
     Args:
         model: As in `read`.
         format: As in `read`.
         target_language: As in `read`.
-        dtype: Of weights and computation, as in `Run.load_model`.
+        dtype: Dtype policy of the model, as in `Run.load_model`.
         revision: As in `read`.
 
     Raises:
@@ -62,30 +62,32 @@ def read(
     target_language: str | None = None,
     revision: str | None = None,
 ) -> ForeignModel:
-    """Reads another system's model, but not its weights yet.
+    """Reads another system's model; its weights are read later.
 
     Args:
         model: A folder, or the name of a model on the Hugging Face Hub, which
-            is downloaded: `hf:OWNER/NAME`, or a text `OWNER/NAME` if there is
-            nothing on disk that is named so.
-        format: A key of `FORMATS`. Default: recognised by the files.
-        target_language: Of a model with several target languages, the one of
-            sources without a language token: `fra` stands for `>>fra<<`.
-        revision: Branch, tag or commit of a model by name. Default: `main`.
+            is downloaded: `hf:OWNER/NAME`, or the string `OWNER/NAME` if there
+            is no such path on disk.
+        format: A key of `FORMATS`. Default: detected from the files.
+        target_language: Language of sources without a language token, for
+            models with several target languages: `fra` stands for `>>fra<<`.
+        revision: Branch, tag or commit on the Hub. Default: `main`.
 
     Raises:
-        InputError: If there is no such model, or one that cannot be expressed
-            as a `TransformerConfig` and a vocabulary; the message names file
-            and field.
+        InputError: If the model does not exist, or cannot be expressed as a
+            `TransformerConfig` and a vocabulary; the message names the file
+            and the field.
     """
     is_name = hub.is_name(model)
     if revision is not None and not is_name:
-        raise InputError(f"A revision needs a model by name. Received: {model}")
+        raise InputError(
+            f"`revision` requires a model on the Hub. Received: {model}"
+        )
     folder = hub.download(model, revision) if is_name else Path(model)
     if not folder.is_dir():
         raise InputError(
-            "A model must be a folder that exists, or the name of one on the "
-            f"Hugging Face Hub, as OWNER/NAME. Received: {model}"
+            "The model must be a folder that exists, or OWNER/NAME on the "
+            f"Hugging Face Hub. Received: {model}"
         )
     format = format or _recognize(folder)
     check_values(one_of(*FORMATS), format=format)
@@ -96,15 +98,12 @@ def read(
 
 
 def _recognize(folder: Path) -> str:
-    """Returns the format of a model, by its files."""
+    """Detects the format of a model from its files."""
     for format, module in FORMATS.items():
         if any(any(folder.glob(pattern)) for pattern in module.FILES):
             return format
-    files = "; ".join(
-        f"{format}: {' or '.join(module.FILES)}"
-        for format, module in FORMATS.items()
-    )
+    files = (f"{x} ({' or '.join(y.FILES)})" for x, y in FORMATS.items())
     raise InputError(
-        f"{folder} must have the files of a known format ({files}). "
-        "Received: none of them"
+        f"{folder} must contain the files of a known format: "
+        f"{', '.join(files)}. Received: none of them"
     )

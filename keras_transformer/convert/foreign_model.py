@@ -1,4 +1,4 @@
-"""A model of another system, and how its weights become ours."""
+"""A model of another system, and the conversion of its weights."""
 
 import dataclasses
 import functools
@@ -25,13 +25,13 @@ from keras_transformer.text import Tokenizer
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
-# What is added to the logit of a token that a model never writes. With logits
-# from -20 to 20 its probability stays below e^-60, and -100 is exact in every
-# dtype. A loss with label smoothing e grows by 100 e / (V - 1) per such token;
-# -1e4 would make that a hundred times as much.
+# The bias of a token that a model must never write. With logits from -20 to 20
+# its probability stays below e^-60, and -100 is exact in every dtype. Larger
+# values would disturb training: with label smoothing e the loss grows by
+# 100 e / (V - 1) per such token.
 NEVER = -1e2
-# Fields of a configuration that do not tell families of models apart.
-_NOT_DIFFERENCES = {
+# Fields of the configuration that `differences` omits.
+_SIZES = {
     *("vocab_size", "source_vocab_size", "pad_id", "bos_id", "eos_id"),
     *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
     *("decoder_layers", "decoder_d_ff", "decoder_heads"),
@@ -41,21 +41,21 @@ _NOT_DIFFERENCES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class ForeignModel:
-    """A model of another system, whose weights are read when they are needed.
+    """A model of another system, with weights that are read on demand.
 
     Args:
-        system: The system that it is from, in words.
+        system: The name of the system.
         config: The architecture.
-        vocabulary: Its texts and ids.
-        search: The search that its files ask for.
-        languages: Codes of source and target; None where no file says it.
-        file: Where its weights are.
-        tensors: Its weights by their names there.
-        names: These names by ours.
-        convert: Returns a weight in our layout, given our name and the weight
-            as it is there.
-        unused: Names of tensors that are no weights.
-        notes: Settings in its files that nothing here follows.
+        vocabulary: The tokenizer.
+        search: The search settings in the model's files.
+        languages: Codes of source and target, None if unknown.
+        file: The file that contains the weights.
+        tensors: The weights, by the system's names.
+        names: The system's names, by ours.
+        convert: Given our name and the stored weight, returns the weight in
+            our layout.
+        unused: Names of stored tensors that are not weights.
+        notes: Settings in the model's files that are not supported.
     """
 
     system: str
@@ -71,13 +71,14 @@ class ForeignModel:
     notes: Sequence[str] = ()
 
     def translating_to(self, language: str) -> "ForeignModel":
-        """Returns this model with the language of sources without a token.
+        """Returns this model with a default target language.
 
         Args:
-            language: Such as `fra` or `>>fra<<`.
+            language: The language of sources without a language token, such
+                as `fra` or `>>fra<<`.
 
         Raises:
-            InputError: If the model cannot translate to it.
+            InputError: If the model does not support the language.
         """
         with name_file(self.file.parent):
             vocabulary = self.vocabulary.translating_to(language)
@@ -86,16 +87,15 @@ class ForeignModel:
         return dataclasses.replace(self, **changed)
 
     def load_model(self, dtype: str | None = None) -> "Transformer":
-        """Returns the model with its weights, one of which is read at a time.
+        """Returns the model, reading one weight at a time.
 
         Args:
             dtype: As in `Transformer`.
 
         Raises:
-            InputError: If tensors are missing, left over or of another shape;
-                the message lists all of them.
+            InputError: If tensors are missing, unexpected or have a wrong
+                shape; the message lists all of them.
         """
-        # Models that are refused before need no TensorFlow.
         with quiet_tensorflow_import():
             from keras_transformer.model import Transformer
             from keras_transformer.weights import assign
@@ -107,9 +107,8 @@ class ForeignModel:
                 assign(model, values, self.names, bar.update)
         except InputError as error:
             raise InputError(
-                f"{self.file} must have the weights of the configuration "
-                "beside it. Shapes of kernels are [inputs, outputs] here. "
-                f"{error}"
+                f"The weights in {self.file} do not match the model's "
+                f"configuration (kernels are [inputs, outputs]). {error}"
             ) from error
         return model
 
@@ -123,11 +122,11 @@ class ForeignModel:
 
         Args:
             path: As in `Run.create`.
-            source: Language code of the source. Default: that of the files.
-            target: Language code of the target. Default: that of the files.
+            source: Language code of the source. Default: from the files.
+            target: Language code of the target. Default: from the files.
 
         Raises:
-            InputError: As `load_model`, and if the folder has other files.
+            InputError: As in `load_model`, and if the folder is not empty.
         """
         import_tensorflow_quietly()
         languages = source or self.languages[0], target or self.languages[1]
@@ -144,28 +143,28 @@ class ForeignModel:
         return Run.open(path)
 
     def _converted_tensors(self) -> LazyTensors:
-        """Returns the weights by our names, and the rest by their own."""
+        """Returns weights by our names, and unknown tensors by their own."""
         tensors = self.tensors
-        known = {*self.names.values(), *self.unused}
         readers = {
             name: lambda x=name, y=stored_name: self.convert(x, tensors[y])
             for name, stored_name in self.names.items()
             if stored_name in tensors
         }
+        known = {*self.names.values(), *self.unused}
         for name in tensors:
             if name not in known:
                 readers[name] = functools.partial(tensors.__getitem__, name)
         return LazyTensors(readers)
 
     def differences(self) -> dict[str, Any]:
-        """Returns the values of the configuration that differ from the paper's.
+        """Returns the options of the architecture that differ from the paper.
 
-        Sizes, dropout and special ids are left out.
+        Sizes, dropout and special ids are omitted.
         """
         return {
             field.name: value
             for field in dataclasses.fields(self.config)
-            if field.name not in _NOT_DIFFERENCES
+            if field.name not in _SIZES
             and (value := getattr(self.config, field.name)) != field.default
         }
 
@@ -173,7 +172,7 @@ class ForeignModel:
 def imported_config(
     settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
 ) -> TransformerConfig:
-    """Returns the architecture of a model that a file of settings describes."""
+    """Returns a configuration; errors name the file of settings."""
     size, source_size = vocabulary.vocab_size, vocabulary.source.vocab_size
     with name_file(settings):
         return TransformerConfig(

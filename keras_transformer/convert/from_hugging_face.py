@@ -1,10 +1,10 @@
 """Marian models of Hugging Face's transformers, such as OPUS-MT's.
 
-A folder has config.json, generation_config.json, the weights in
-model.safetensors or pytorch_model.bin, and the files of the tokenizer:
-source.spm, target.spm, vocab.json, perhaps target_vocab.json, and
-tokenizer_config.json or special_tokens_map.json. No id and no size has a
-default here: those of transformers are not those of the published models.
+A folder contains config.json, generation_config.json, the weights in
+model.safetensors or pytorch_model.bin, and the tokenizer: source.spm,
+target.spm, vocab.json, perhaps target_vocab.json, and tokenizer_config.json or
+special_tokens_map.json. Ids and sizes have no defaults here, since the defaults
+of transformers do not match the published models.
 """
 
 import functools
@@ -28,23 +28,16 @@ FILES = ("config.json",)
 
 CONFIG, GENERATION = "config.json", "generation_config.json"
 TOKENIZER = "tokenizer_config.json"
-# What `read` looks for: weights, of which the first are read, and the rest.
+# The files that `read` uses; of the weights, the first that exists.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SETTINGS = (
-    CONFIG,
-    GENERATION,
-    TOKENIZER,
-    "special_tokens_map.json",
-    "added_tokens.json",
-    "vocab.json",
-    "target_vocab.json",
-    "source.spm",
-    "target.spm",
+    *(CONFIG, GENERATION, TOKENIZER),
+    *("special_tokens_map.json", "added_tokens.json"),
+    *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
 )
 
 _ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
-# Settings of the search in transformers that nothing here follows, with the
-# values that change nothing.
+# Unsupported search settings of transformers, with their neutral values.
 _SEARCH_DEFAULTS = {
     "do_sample": False,
     "forced_bos_token_id": None,
@@ -59,15 +52,15 @@ _SEARCH_DEFAULTS = {
 }
 # `BeamSearch.stop` for each value of early_stopping.
 _STOP = {False: "heuristic", True: "finished", "never": "exact"}
-# The matrices that embed sources, embed targets and give the logits, and the
-# name of one that does the first two.
+# The source embedding, the target embedding and the output matrix, and the name
+# of a matrix that is both embeddings.
 _EMBEDDINGS = (
     "model.encoder.embed_tokens.weight",
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
 )
 _SHARED = "model.shared.weight"
-# Tables of the sinusoids, which are computed.
+# Stored sinusoids, which are computed instead.
 _POSITIONS = (
     "model.encoder.embed_positions.weight",
     "model.decoder.embed_positions.weight",
@@ -78,7 +71,7 @@ class _Settings(NamedTuple):
     """The JSON files of a folder."""
 
     config: SettingsFile
-    search: SettingsFile  # config.json if there is no generation_config.json
+    search: SettingsFile  # generation_config.json or config.json
     tokenizer: SettingsFile
     added_tokens: SettingsFile
 
@@ -87,13 +80,19 @@ def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     settings = read_settings(folder)
     vocabulary = _read_vocabulary(folder, settings)
-    file = _find_weights(folder)
+    weights = [folder / x for x in WEIGHTS if (folder / x).exists()]
+    if not weights:
+        raise InputError(
+            f"{folder} must contain {' or '.join(WEIGHTS)}. Received: none of "
+            "them"
+        )
+    file = weights[0]
     tensors = read_tensors(file)
     config = _read_config(settings.config, vocabulary)
     search, never, notes = _read_search(settings.search, config)
     names, duplicates = _find_names(config, tensors)
     return ForeignModel(
-        system="Marian, in Hugging Face's files",
+        system="Hugging Face (Marian)",
         config=config,
         vocabulary=vocabulary,
         search=search,
@@ -111,10 +110,10 @@ def read(folder: Path) -> ForeignModel:
 
 
 def read_settings(folder: Path) -> _Settings:
-    """Returns the JSON files of a folder, if a Marian model is in it."""
+    """Returns the JSON files of a folder that contains a Marian model."""
     config = _read_fields(folder, CONFIG)
     if config.values.get("model_type") != "marian":
-        config.refuse("model_type", "'marian', as its translation models have")
+        config.reject("model_type", "'marian'")
     has_search = (folder / GENERATION).exists()
     return _Settings(
         config,
@@ -125,7 +124,7 @@ def read_settings(folder: Path) -> _Settings:
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
-    """Returns the fields of the files that exist; the last file counts."""
+    """Returns the fields of the files that exist; later files win."""
     values = {}
     for name in names:
         if (folder / name).exists():
@@ -162,17 +161,16 @@ def _read_config(
     )
 
 
-# === Vocabulary ===
-
-
 def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
     target_table = table = settings_file.read_json(folder, "vocab.json")
     _add_tokens(settings, table)
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = settings_file.read_json(folder, "target_vocab.json")
     special = _special_tokens(settings, table)
-    source = settings_file.read_bytes(folder, "source.spm")
-    target = settings_file.read_bytes(folder, "target.spm")
+    source, target = (
+        settings_file.find_file(folder, f"{side}.spm").read_bytes()
+        for side in ("source", "target")
+    )
     with name_file(f"The tokenizer in {folder}"):
         return make_tokenizer(
             (source, table, special), (target, target_table, special)
@@ -180,7 +178,7 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
 
 
 def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
-    """Adds the pieces that were added later, beyond the table."""
+    """Adds the added tokens that are not in the table."""
     decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
     tokens = {int(number): _text(token) for number, token in decoder.items()}
     for piece, i in settings.added_tokens.values.items():
@@ -193,15 +191,14 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
 def _special_tokens(
     settings: _Settings, table: Mapping[str, int]
 ) -> SpecialTokens:
-    """Returns the pieces of the ids in config.json."""
+    """Returns the pieces with the special ids in config.json."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
-    roles = dict(pad="pad", eos="eos", bos="decoder_start")
-    for name, role in roles.items():
+    for name, role in dict(pad="pad", eos="eos", bos="decoder_start").items():
         field = f"{role}_token_id"
         i = settings.config.get(field, int)
         if i not in pieces:
-            settings.config.refuse(field, "an id of vocab.json")
+            settings.config.reject(field, "an id of vocab.json")
         settings.search.check(field, i)
         special[name] = pieces[i]
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
@@ -209,22 +206,19 @@ def _special_tokens(
 
 
 def _text(token: Any) -> Any:
-    """A token may be an object with its text and how to find it."""
+    """Returns the text of a token, which may be an object."""
     return token.get("content") if isinstance(token, dict) else token
-
-
-# === Search ===
 
 
 def _read_search(
     fields: SettingsFile, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
-    """Returns the search, ids that are never written, and what is ignored."""
+    """Returns the search, banned ids, and notes on unsupported settings."""
     never, notes = [config.pad_id], fields.notes(_SEARCH_DEFAULTS)
     for ids in fields.get("bad_words_ids", list, []):
         if len(ids) > 1:
             notes.append(f"bad_words_ids={ids}")
-        elif ids != [config.eos_id]:  # `generate` leaves it out, too
+        elif ids != [config.eos_id]:  # `generate` ignores it too
             never += ids
     fields.check("early_stopping", *_STOP)
     early_stopping = fields.values.get("early_stopping", False)
@@ -243,22 +237,10 @@ def _read_search(
         return BeamSearch(**values), never, notes
 
 
-# === Weights ===
-
-
-def _find_weights(folder: Path) -> Path:
-    for name in WEIGHTS:
-        if (folder / name).exists():
-            return folder / name
-    raise InputError(
-        f"{folder} must have {' or '.join(WEIGHTS)}. Received: none of them"
-    )
-
-
 def _find_names(
     config: TransformerConfig, tensors: Mapping[str, np.ndarray]
 ) -> tuple[dict[str, str], list[str]]:
-    """Returns the names of weights by ours, and further names of the same."""
+    """Returns the stored names by ours, and further names of tied matrices."""
     names, duplicates = weight_table.weight_names(config, "hugging_face"), []
     matrices = weight_table.MATRICES[config.tied_embeddings]
     for matrix in dict.fromkeys(matrices):

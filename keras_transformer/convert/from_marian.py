@@ -1,17 +1,16 @@
-"""Models in Marian's own files, as its trainer and OPUS-MT's archives are.
+"""Models in Marian's own files, written by its trainer or OPUS-MT.
 
-A folder has decoder.yml (or one NAME.decoder.yml), and the model.npz and the
-vocabularies that it names: Marian's own SentencePiece models, or YAML with the
-ids of pieces, and then source.spm and target.spm beside it. Wherever they
-were, the folder has files of the same names.
+A folder contains decoder.yml (or one NAME.decoder.yml), and the model.npz and
+vocabularies that it names: SentencePiece models, or YAML files with the ids of
+pieces, together with source.spm and target.spm.
 
-Marian's decoder starts from zeros, and it has no padding. Here both are a row
-of zeros that is put into the embeddings, the pad row, which is never written.
+Marian's decoder starts from zeros, and Marian has no padding token. Here a row
+of zeros, inserted into the embeddings, serves as both; it is never written.
 """
 
 import functools
 from collections.abc import Mapping
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,15 +29,14 @@ from keras_transformer.text.sentencepiece_model import load_processor
 FILES = ("*.npz", "*decoder.yml")
 
 _OPTIONS = "special:model.yml"
-# The values that options of the model must have, if they are there. What else
-# differs is seen in the weights.
+# Supported values of model options. Other differences show in the weights.
 _REQUIRED = {
     "type": ["transformer"],
     "transformer-decoder-autoreg": ["self-attention"],
     "transformer-ffn-activation": ["relu", "swish", "gelu"],
     "transformer-attention-mask": ["default"],
-    # What precedes and follows sub-layers and stacks in post-norm models: n
-    # normalizes, a adds, d is dropout.
+    # The steps around sub-layers and stacks of post-norm models: n normalizes,
+    # a adds, d is dropout.
     "transformer-preprocess": ["", "d"],
     "transformer-postprocess": ["an", "dan"],
     "transformer-postprocess-emb": ["", "d"],
@@ -48,13 +46,13 @@ _REQUIRED = {
     "transformer-disable-position-embeddings": [False],
     "transformer-pool": [False],
 }
-_REQUIRED_OF_SEARCH = {
+_REQUIRED_FOR_SEARCH = {
     "word-penalty": [0],
     "allow-unk": [False],
     "output-sampling": [[], False],
     "shortlist": [[]],
 }
-# Other options that change translations, with the values that change nothing.
+# Unsupported search options, with their neutral values.
 _SEARCH_DEFAULTS = {
     "force-decode": False,
     "max-length": 1000,
@@ -62,15 +60,13 @@ _SEARCH_DEFAULTS = {
     "no-spm-decode": False,
     "no-spm-encode": False,
 }
-# Names of matrices in place of those in the table. Output layers were stored
-# transposed in former versions.
+# Alternative names of matrices. Newer versions transpose the output layer.
 _ALIASES = {
     "encoder_Wemb": "Wemb",
     "decoder_ff_logit_out_W": "decoder_ff_logit_out_Wt",
 }
 
-# Characters that pieces may have and YAML may not, and stand-ins for them that
-# no text has.
+# Characters that are valid in pieces but not in YAML, and substitutes.
 _CHARACTERS = "\x7f\x85\u2028\u2029"
 _STAND_INS = "\U0001fffe\U0002fffe\U0003fffe\U0004fffe"
 _HIDE = str.maketrans(_CHARACTERS, _STAND_INS)
@@ -90,7 +86,7 @@ def read(folder: Path) -> ForeignModel:
     for name, stored_name in names.items():
         if _ALIASES.get(stored_name) in tensors:
             names[name] = _ALIASES[stored_name]
-    # Without the date: v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700.
+    # Removes the date: v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700.
     version = options.get("version", str, "").partition(" 2")[0]
     return ForeignModel(
         system=f"Marian {version}".strip(),
@@ -106,42 +102,35 @@ def read(folder: Path) -> ForeignModel:
     )
 
 
-# === Settings ===
-
-
 def _read_decoder(folder: Path) -> SettingsFile:
-    """Returns the options of the search, which name the other files."""
+    """Returns the options of the decoder, which name the other files."""
     names = sorted(path.name for path in folder.glob("*decoder.yml"))
     if "decoder.yml" in names:
         names = ["decoder.yml"]
     if len(names) != 1:
         raise InputError(
-            f"{folder} must have decoder.yml, or one file NAME.decoder.yml "
-            "that names model and vocabularies. Received: "
-            f"{', '.join(names) or 'none'}"
+            f"{folder} must contain decoder.yml or a single NAME.decoder.yml. "
+            f"Received: {', '.join(names) or 'none'}"
         )
     path = folder / names[0]
     return SettingsFile(path, read_yaml(path.read_bytes(), path))
 
 
 def _read_options(tensors: Mapping[str, Any], file: Path) -> SettingsFile:
-    """Returns the options that a model was trained with."""
+    """Returns the options of the trainer."""
     name = f"{file}, {_OPTIONS},"
     if _OPTIONS not in tensors:
-        raise InputError(
-            f"{file} must have the options of the model, as Marian's trainer "
-            f"writes them, in {_OPTIONS}. Received: none"
-        )
+        raise InputError(f"{file} must contain {_OPTIONS}. Received: none")
     content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
     return SettingsFile(name, read_yaml(content, name))
 
 
 def _file_names(decoder: SettingsFile, field: str, count: int) -> list[str]:
-    """Returns the files that a field lists, without their folders."""
+    """Returns the names of files in a field."""
     names = decoder.get(field, list)
     if len(names) != count:
-        decoder.refuse(field, f"a list of length {count}")
-    return [PurePosixPath(str(name)).name for name in names]
+        decoder.reject(field, f"a list of length {count}")
+    return list(map(str, names))
 
 
 def _read_config(
@@ -161,8 +150,7 @@ def _read_config(
         d_ff=options.get("transformer-dim-ffn", int, 2048),
         decoder_d_ff=options.get("transformer-decoder-dim-ffn", int, 0) or None,
         num_heads=options.get("transformer-heads", int, 8),
-        # Marian's decoder skips longer sources, unless it is told.
-        max_length=1000,
+        max_length=1000,  # the decoder's default
         activation=options.get("transformer-ffn-activation", str, "swish"),
         attention_bias=True,
         output_bias=True,
@@ -173,7 +161,7 @@ def _read_config(
 
 
 def _read_search(decoder: SettingsFile) -> BeamSearch:
-    for option, values in _REQUIRED_OF_SEARCH.items():
+    for option, values in _REQUIRED_FOR_SEARCH.items():
         decoder.check(option, *values)
     fields = dict(
         beam_size=decoder.get("beam-size", int, 12),
@@ -185,9 +173,6 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
     )
     with name_file(decoder.name):
         return BeamSearch(**fields)
-
-
-# === Vocabularies ===
 
 
 def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
@@ -210,19 +195,19 @@ def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
 def _read_side(
     folder: Path, name: str, model_name: str, decoder: SettingsFile
 ) -> tuple[bytes, dict[str, int], str, str]:
-    """Returns SentencePiece model, ids of pieces, end token and <unk>."""
+    """Returns the SentencePiece model, ids by piece, end token and <unk>."""
     file = settings_file.find_file(folder, name)
     if name.endswith(".spm"):
         model = file.read_bytes()
         return model, *_read_pieces(model, file)
     if name.endswith((".yml", ".yaml")):
-        model = settings_file.read_bytes(folder, model_name)
+        model = settings_file.find_file(folder, model_name).read_bytes()
         return model, _read_table(file), "</s>", "<unk>"
-    decoder.refuse("vocabs", "files .yml or .spm; .fsv has factors")
+    decoder.reject("vocabs", "files .yml or .spm")
 
 
 def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
-    """Returns the ids of a SentencePiece model, its end token and <unk>."""
+    """Returns ids by piece, end token and <unk> of a SentencePiece model."""
     with name_file(file):
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
@@ -231,13 +216,10 @@ def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
 
 
 def _read_table(file: Path) -> dict[str, int]:
-    """Reads a YAML file with the id of each piece, as Marian writes it."""
+    """Returns ids by piece from a YAML file."""
     text = file.read_text("utf-8").translate(_HIDE)
     entries = SettingsFile(file, read_yaml(text, file, as_texts=True)).values
     return {piece.translate(_SHOW): int(i) for piece, i in entries.items()}
-
-
-# === Weights ===
 
 
 def _convert(

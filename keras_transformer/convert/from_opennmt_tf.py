@@ -1,8 +1,8 @@
 """Checkpoints of OpenNMT-tf 2.
 
 The folder is OpenNMT-tf's model_dir: checkpoints, `avg/` with their average,
-and model_description.py. Beside them are the settings that trained the model,
-and the vocabularies and SentencePiece models that these name.
+and model_description.py. It also contains the YAML file that trained the model,
+and the vocabularies and SentencePiece models named there.
 """
 
 import functools
@@ -33,27 +33,22 @@ _ENCODER, _DECODER = "model/encoder/layers/", "model/decoder/layers/"
 _INNER = "0/ffn/layer/inner/kernel"
 _QUERY_BIAS = "0/self_attention/layer/linear_queries/bias"
 
-# Heads are in no shape. The models of the catalog have these; those of a
-# `Transformer` must be among its arguments.
+# Number of heads of the models in the catalog: it follows from no shape.
 _HEADS = {
     "TransformerTiny": 2,
     **dict.fromkeys(("TransformerBase", "TransformerBaseSharedEmbeddings"), 8),
     **dict.fromkeys(("TransformerBig", "TransformerBigSharedEmbeddings"), 16),
     **dict.fromkeys(("ScalingNmtEnDe", "ScalingNmtEnFr"), 16),
 }
-# Settings of the search that nothing here follows, and what changes nothing.
+# Unsupported search settings, with their neutral values.
 _SEARCH_DEFAULTS = {
     **dict.fromkeys(("sampling_topk", "sampling_temperature"), 1),
     **dict.fromkeys(("decoding_noise", "replace_unknown_target"), False),
 }
-# What arguments in a description may be.
+# Supported arguments in a description.
 _NUM_HEADS = {str(n): n for n in range(1, 129)}
-_ACTIVATIONS = {
-    "tf.nn.relu": "relu",
-    "tf.nn.gelu": "gelu",
-    "tf.nn.swish": "swish",
-    "tf.nn.silu": "swish",
-}
+_ACTIVATIONS = {f"tf.nn.{x}": x for x in ("relu", "gelu", "swish")}
+_ACTIVATIONS["tf.nn.silu"] = "swish"
 
 
 def read(folder: Path) -> ForeignModel:
@@ -79,11 +74,8 @@ def read(folder: Path) -> ForeignModel:
     )
 
 
-# === Checkpoint ===
-
-
 def _newest(folder: Path) -> Path:
-    """Returns the prefix of the last checkpoint; of two, the average."""
+    """Returns the prefix of the last checkpoint, preferring averages."""
     checkpoints = [
         (int(step[1] or 0), place != folder, index)
         for place in (folder, folder / "avg")
@@ -92,8 +84,8 @@ def _newest(folder: Path) -> Path:
     ]
     if not checkpoints:
         raise InputError(
-            f"{folder} must have a checkpoint, such as ckpt-100.index with "
-            "ckpt-100.data-00000-of-00001. Received: none"
+            f"{folder} must contain a checkpoint, such as ckpt-100.index. "
+            "Received: none"
         )
     *_, index = max(checkpoints)
     return index.with_suffix("")
@@ -108,7 +100,6 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
         shapes = {
             name.removesuffix(_SUFFIX): shape
             for name, shape in reader.get_variable_to_shape_map().items()
-            # The rest is the optimizer's.
             if name.startswith("model/") and ".OPTIMIZER_SLOT/" not in name
         }
     get_tensor = explain_damage(file)(reader.get_tensor)
@@ -123,8 +114,8 @@ def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
     missing = [f"no {name}" for name in needed if name not in shapes]
     if missing:
         raise InputError(
-            f"{file} must have a Transformer of OpenNMT-tf 2 with one source, "
-            f"such as TransformerBase. Received: {', '.join(missing)}"
+            f"{file} must contain a Transformer of OpenNMT-tf 2 with one "
+            f"source, such as TransformerBase. Received: {', '.join(missing)}"
         )
 
 
@@ -144,7 +135,7 @@ def _read_config(
         d_model=shapes[_SOURCE][1],
         d_ff=shapes[_ENCODER + _INNER][-1],
         num_heads=description.num_heads,
-        max_length=512,  # of a computed table: no file says it
+        max_length=512,  # unlimited there
         activation=description.activation,
         norm_first="model/encoder/layer_norm/gamma" in shapes,
         layer_norm_epsilon=1e-3,
@@ -162,28 +153,25 @@ def _count_layers(shapes: Mapping[str, list[int]], start: str) -> int:
 
 
 def _convert(name: str, value: np.ndarray) -> np.ndarray:
-    # An output layer of its own is a kernel.
+    # A separate output layer is a kernel.
     return value.T if name == "output_embedding/embeddings" else value
 
 
-# === Description ===
-
-
 class _Description(NamedTuple):
-    """What no shape says."""
+    """Properties that no shape shows."""
 
     num_heads: int
-    reason: str  # where the number of heads is from
+    reason: str  # the origin of `num_heads`
     activation: str
     ends_sources: bool
 
 
 def _read_description(folder: Path, d_model: int) -> _Description:
-    """Reads model_description.py, which is never executed."""
+    """Searches the text of model_description.py, without executing it."""
     path, text = folder / "model_description.py", ""
-    heads, reason = d_model // 64, "64 wide, since no file says otherwise"
-    if d_model < 128:
-        heads, reason = 0, "no file, and narrow models have others"
+    heads, reason = 0, "no file"
+    if d_model >= 128:
+        heads, reason = d_model // 64, "assuming 64 dimensions each"
     if path.exists():
         text = path.read_bytes().decode(errors="replace")
         heads, reason = 0, path.name
@@ -194,11 +182,11 @@ def _read_description(folder: Path, d_model: int) -> _Description:
     activation = _argument(path, text, "ffn_activation", _ACTIVATIONS, "relu")
     if not heads or d_model % heads:
         raise InputError(
-            f"{path} must have heads that divide the width {d_model}. "
-            f"Received: {heads or 'none'} ({reason}). Write "
-            "`Transformer(num_heads=8)`, with their number, into the file"
+            f"{path} must contain a number of heads that divides the width "
+            f"{d_model}, as in `Transformer(num_heads=8)`. Received: "
+            f"{heads or 'none'} ({reason})"
         )
-    # So `--auto_config` trains them.
+    # `--auto_config` trains these with end tokens.
     ends_sources = not words.isdisjoint({"ScalingNmtEnDe", "ScalingNmtEnFr"})
     return _Description(heads, reason, activation, ends_sources)
 
@@ -206,19 +194,16 @@ def _read_description(folder: Path, d_model: int) -> _Description:
 def _argument(
     path: Path, text: str, name: str, choices: Mapping[str, Any], default: Any
 ) -> Any:
-    """Returns an argument in the text of a description."""
+    """Finds an argument in the text of a description."""
     values = set(re.findall(rf"\b{name}\s*=\s*([\w.]+)", text))
     if not values:
         return default
     if len(values) == 1 and values <= choices.keys():
         return choices[values.pop()]
     raise InputError(
-        f"{path} must have {name} once, as one of "
+        f"{path} must contain {name} once, as one of "
         f"{', '.join([*choices][:8])}. Received: {', '.join(sorted(values))}"
     )
-
-
-# === Settings ===
 
 
 def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
@@ -235,17 +220,14 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     if len(sections) != 1:
         names = ", ".join(path.name for path in paths)
         raise InputError(
-            f"{folder} must have one YAML file with the settings that trained "
-            "the model: a mapping `data` with source_vocabulary, "
-            "target_vocabulary, source_tokenization and target_tokenization, "
-            f"and maybe one `params`. Received: {names or 'no YAML file'}"
+            f"{folder} must contain one YAML file with the training's settings "
+            f"(a section `data`). Received: {names or 'no YAML file'}"
         )
     return sections[0]
 
 
 def _read_search(params: SettingsFile) -> BeamSearch:
-    """Returns the search of the files; by default that of `--auto_config`."""
-    # There are no such settings here.
+    """Returns the search settings; defaults are those of `--auto_config`."""
     params.check("coverage_penalty", 0)
     params.check("minimum_decoding_length", 0)
     fields = dict(

@@ -1,4 +1,4 @@
-"""Models on the Hugging Face Hub, by name, and as runs in a cache."""
+"""Downloads models from the Hugging Face Hub, and caches them as runs."""
 
 import contextlib
 import logging
@@ -21,7 +21,7 @@ _NAME = r"\w[\w.-]*/\w[\w.-]*"
 
 
 def is_name(model: str | os.PathLike) -> bool:
-    """Returns whether a model is on the Hub and not in a folder."""
+    """Returns whether a model is the name of one on the Hub."""
     if not isinstance(model, str):
         return False
     has_form = re.fullmatch(_NAME, model) and not os.path.exists(model)
@@ -29,22 +29,19 @@ def is_name(model: str | os.PathLike) -> bool:
 
 
 def download(model: str, revision: str | None = None) -> Path:
-    """Returns where the files of a Marian model are, which it downloads.
-
-    They are in the cache of huggingface_hub, and only those that are read.
-    """
+    """Downloads the files that an import needs, and returns their folder."""
     with name_file(model):
         folder = _fetch(model, revision, from_hugging_face.SETTINGS)
         from_hugging_face.read_settings(folder)
         for file in from_hugging_face.WEIGHTS:
-            _fetch(model, folder.name, [file])  # of the same commit
+            _fetch(model, folder.name, [file])  # from the same commit
             if (folder / file).exists():
                 break
     return folder
 
 
 def import_once(model: str) -> Path:
-    """Returns the run of a model by name, which it imports the first time."""
+    """Returns the cached run of a model; imports the model if needed."""
     with name_file(model), _explained():
         from platformdirs import user_cache_path
     cache = user_cache_path("keras-transformer", False, __version__)
@@ -53,20 +50,20 @@ def import_once(model: str) -> Path:
         foreign = convert.read(model)
         logger.info(f"importing {model} into {folder}")
         with locked(cache, wait=True):
-            # Perhaps a different process has imported it meanwhile.
+            # A different process may have imported it meanwhile.
             if not folder.exists():
                 foreign.save_run(folder)
     return folder
 
 
 def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
-    """Returns the folder of a model, with the files that it contains."""
+    """Downloads those of the files that exist, and returns their folder."""
     with _explained():
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import logging
 
         verbosity = logging.get_verbosity()
-        logging.set_verbosity_error()  # It warns of files that a model lacks.
+        logging.set_verbosity_error()  # hides warnings about missing files
         try:
             folder = snapshot_download(
                 model.removeprefix(PREFIX),
@@ -81,13 +78,13 @@ def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
 
 @contextlib.contextmanager
 def _explained() -> Iterator[None]:
-    """Explains what a model must be when something fails within the block."""
+    """Turns errors of huggingface_hub into an InputError."""
     try:
         with explain_missing_packages():
             yield
-    # huggingface_hub and the packages that it uses raise errors of many types.
+    # huggingface_hub raises errors of many types.
     except Exception as error:
         raise InputError(
-            "It must be a folder, or the name of a model that the Hugging Face "
-            f"Hub has and you may read. Received: {error}"
+            "It must be a folder, or the name of a model on the Hugging Face "
+            f"Hub that you may read. Received: {error}"
         ) from error

@@ -1,8 +1,8 @@
-"""Files of another system's model, and their settings."""
+"""Reads the files of settings of other systems."""
 
 import os
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from keras_transformer.support import files
@@ -11,24 +11,25 @@ from keras_transformer.support.startup import explain_missing_packages
 
 
 class SettingsFile:
-    """The fields of a file of settings, or of a section; messages name it.
+    """The fields of a file or section, which errors name.
 
-    A field that is null is like one that is absent.
+    Fields that are null are treated as absent.
     """
 
     def __init__(self, name: str | os.PathLike, values: Any) -> None:
         if not isinstance(values, dict):
             raise InputError(
-                f"{name} must have names with values. Received: a value of "
-                f"type {type(values).__name__}"
+                f"{name} must contain a mapping. Received: a value of type "
+                f"{type(values).__name__}"
             )
         self.name = name
         self.values = {x: y for x, y in values.items() if y is not None}
 
     def get(self, field: str, value_type: type, default: Any = ...) -> Any:
-        """Returns the value of a field, which is required without a default.
+        """Returns the value of a field, which must have a type.
 
-        It must be of the type; integers are floats too.
+        Integers are accepted as floats. Without a default, the field is
+        required.
         """
         if default is not ... and field not in self.values:
             return default
@@ -36,11 +37,11 @@ class SettingsFile:
         if value_type is float and type(value) is int:
             return float(value)
         if type(value) is not value_type:  # True is an integer in Python
-            self.refuse(field, f"a value of type {value_type.__name__}")
+            self.reject(field, f"a value of type {value_type.__name__}")
         return value
 
     def notes(self, defaults: Mapping[str, Any]) -> list[str]:
-        """Returns the fields that ask for something else than defaults."""
+        """Returns the fields with values that differ from defaults."""
         return [
             f"{field}={value!s:.80}"
             for field, value in self.values.items()
@@ -48,12 +49,12 @@ class SettingsFile:
         ]
 
     def check(self, field: str, *allowed: Any) -> None:
-        """Raises `InputError` if a field is present with another value."""
+        """Raises InputError if a field has a value that is not allowed."""
         if field in self.values and self.values[field] not in allowed:
-            self.refuse(field, " or ".join(map(repr, allowed)))
+            self.reject(field, " or ".join(map(repr, allowed)))
 
-    def refuse(self, field: str, expected: str) -> NoReturn:
-        """Raises `InputError` about the value of a field."""
+    def reject(self, field: str, expected: str) -> NoReturn:
+        """Raises InputError about the value of a field."""
         raise InputError(
             f"{self.name} must have {field!r}: {expected}. "
             f"Received: {field}={self.values.get(field)!r:.300}"
@@ -61,20 +62,17 @@ class SettingsFile:
 
 
 def find_file(folder: str | os.PathLike, name: str) -> Path:
-    """Returns the path of a file, which must be in a model's folder."""
-    path = Path(folder, name)
+    """Returns the file in a folder with the name of a path; it must exist."""
+    path = Path(folder, PurePath(name).name)
     if not path.is_file():
-        raise InputError(f"{folder} must have the file {name}. Received: none")
+        raise InputError(
+            f"{folder} must contain {path.name}. Received: no such file"
+        )
     return path
 
 
-def read_bytes(folder: Path, name: str) -> bytes:
-    """Returns the content of a file of a model's folder."""
-    return find_file(folder, name).read_bytes()
-
-
 def read_json(folder: Path, name: str) -> dict[str, Any]:
-    """Returns the object in a JSON file of a model's folder."""
+    """Returns the object in a JSON file."""
     path = find_file(folder, name)
     return SettingsFile(path, files.read_json(path)).values
 
@@ -84,7 +82,7 @@ def read_yaml(
 ) -> Any:
     """Returns the value of a YAML document.
 
-    With `as_texts`, numbers and words like `no` stay texts.
+    With `as_texts`, numbers and words like `no` stay strings.
     """
     with explain_missing_packages(InputError):
         import yaml

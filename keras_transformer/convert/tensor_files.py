@@ -1,4 +1,4 @@
-"""Reads files of tensors: safetensors, PyTorch's and NumPy's."""
+"""Reads tensors from files of safetensors, PyTorch and NumPy."""
 
 import contextlib
 import functools
@@ -14,7 +14,7 @@ from keras_transformer.convert import torch_files
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
-# Names that safetensors has for dtypes.
+# Dtypes by their names in safetensors.
 _DTYPES = {
     "F16": np.dtype("<f2"),
     "F32": np.dtype("<f4"),
@@ -24,7 +24,7 @@ _DTYPES = {
 
 
 class LazyTensors(Mapping[str, np.ndarray]):
-    """Tensors by name, which are read when they are asked for and not kept."""
+    """Tensors by name, read at each access and not kept."""
 
     def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]) -> None:
         self._readers = readers
@@ -33,7 +33,7 @@ class LazyTensors(Mapping[str, np.ndarray]):
         return self._readers[name]()
 
     def __contains__(self, name: object) -> bool:
-        return name in self._readers  # without reading it
+        return name in self._readers  # without reading the tensor
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._readers)
@@ -43,11 +43,11 @@ class LazyTensors(Mapping[str, np.ndarray]):
 
 
 def read_tensors(file: str | os.PathLike) -> LazyTensors:
-    """Returns the tensors of a file of safetensors, PyTorch or NumPy by name.
+    """Returns the tensors of a file by name.
 
-    The content says which of them a file is, except that NumPy's end in `.npz`.
-    Nothing in it is executed. Tensors are mapped, but not those of NumPy.
-    Tensors of bfloat16 have the dtype of `ml_dtypes`.
+    NumPy's format is recognized by the suffix `.npz`, the others by their
+    content. Nothing in the file is executed. Tensors are memory-mapped where
+    the format allows it. bfloat16 tensors have the dtype of `ml_dtypes`.
     """
     file = Path(file)
     with open(file, "rb") as opened:
@@ -82,9 +82,8 @@ def explain_damage(file: Path) -> Iterator[None]:
         if not isinstance(error, ValueError):
             problem = f"{type(error).__name__}: {problem}"
         raise InputError(
-            f"{file} must be a complete file of tensors, and of nothing else, "
-            "from safetensors, PyTorch, NumPy or TensorFlow. Received: "
-            f"{problem}. Download it again, or have PyTorch save it as "
+            f"{file} must be a complete file that contains only tensors. "
+            f"Received: {problem}. Download it again, or save it as "
             "safetensors."
         ) from error
 
@@ -93,7 +92,7 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     with explain_missing_packages(InputError):
         from safetensors import safe_open
 
-    with safe_open(file, "np"):  # which checks the header
+    with safe_open(file, "np"):  # validates the header
         pass
     with open(file, "rb") as opened:
         length = int.from_bytes(opened.read(8), "little")
@@ -115,8 +114,9 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
 
 def _npz_readers(file: Path) -> torch_files.Readers:
     def read(name: str) -> np.ndarray:
-        with np.load(file, allow_pickle=False) as arrays:
+        with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
             return arrays[name]
 
-    with np.load(file, allow_pickle=False) as arrays:
+    # NumPy leaves a damaged file open.
+    with file.open("rb") as raw, np.load(raw, allow_pickle=False) as arrays:
         return {name: functools.partial(read, name) for name in arrays.files}

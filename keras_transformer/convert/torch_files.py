@@ -1,7 +1,7 @@
-"""Reads files of PyTorch's tensors without PyTorch.
+"""Reads PyTorch's files of tensors without PyTorch.
 
-A pickle says which tensors a file has and where their numbers are. Except for
-`OrderedDict`, it gets stand-ins for the classes and functions that it names.
+A pickle lists the tensors and the positions of their data. The unpickler
+replaces the classes and functions that it names, except `OrderedDict`.
 """
 
 import collections
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 import ml_dtypes
 import numpy as np
 
-# How a file begins: as a zip archive, or, before PyTorch 1.6, with a pickle of
-# a certain number.
+# The first bytes of a zip archive, and of a file before PyTorch 1.6: a pickled
+# number.
 ZIP = b"PK\x03\x04"
 LEGACY = b"\x80\x02\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
 
@@ -38,7 +38,7 @@ Readers = dict[str, Callable[[], np.ndarray]]
 
 
 class _Storage(NamedTuple):
-    """Numbers in a file. Several tensors may be views of them."""
+    """An array in a file, of which tensors are views."""
 
     dtype: np.dtype
     key: str
@@ -46,7 +46,7 @@ class _Storage(NamedTuple):
 
 
 class _Tensor(NamedTuple):
-    """A view of a storage; offset and strides count numbers, not bytes."""
+    """A view of a storage, with offset and strides in elements."""
 
     storage: _Storage
     offset: int
@@ -55,7 +55,7 @@ class _Tensor(NamedTuple):
 
 
 class _TensorUnpickler(pickle.Unpickler):
-    """Unpickles tensors, and nothing else."""
+    """Unpickles tensors only."""
 
     def find_class(self, module: str, name: str) -> Any:
         match f"{module}.{name}":
@@ -77,7 +77,7 @@ class _TensorUnpickler(pickle.Unpickler):
 def read_zip(file: Path) -> Readers:
     """Returns functions that read the tensors of a zip archive, by name."""
     with zipfile.ZipFile(file) as archive:
-        # PyTorch compresses nothing.
+        # PyTorch does not compress.
         sizes = {x.filename: x.compress_size for x in archive.infolist()}
         (name,) = (x for x in sizes if x.endswith("data.pkl"))
         with archive.open(name) as content:
@@ -97,7 +97,7 @@ def read_legacy(file: Path) -> Readers:
     """Returns functions that map the tensors of a file before PyTorch 1.6."""
     positions = {}
     with open(file, "rb") as opened:
-        # The first three are a number, a version and the system.
+        # The first three pickles are a number, a version and the system.
         *_, state, keys = (_TensorUnpickler(opened).load() for _ in range(5))
         storages = {x.storage.key: x.storage for x in state.values()}
         for key in keys:
@@ -115,14 +115,14 @@ def read_legacy(file: Path) -> Readers:
 
 
 def _readers(state: Any, read: Callable[[_Storage], np.ndarray]) -> Readers:
-    """Returns functions that read tensors, given one that reads a storage."""
+    """Returns functions that read tensors through `read`."""
     for name, value in state.items():
         if not isinstance(value, _Tensor):
             raise ValueError(f"{name!r}: a {type(value).__name__}")
         size, offset, shape, strides = value.storage.size, *value[1:]
         steps = zip(shape, strides, strict=True)
         end = offset + 1 + sum((n - 1) * stride for n, stride in steps)
-        # A stride of 0 would make large tensors of few numbers.
+        # A stride of 0 could make a huge tensor from a small file.
         is_inside = 0 in shape or max(end, math.prod(shape)) <= size
         if min((offset, *shape, *strides)) < 0 or not is_inside:
             raise ValueError(f"{name!r}: a tensor outside of its storage")

@@ -1,7 +1,7 @@
-"""A SentencePiece model and a table of ids become one SentencePiece model.
+"""Merges a SentencePiece model and a table of ids into a SentencePiece model.
 
-Other systems split texts with one model and look the ids of the pieces up in
-a table, often that of both languages.
+Other systems split texts with a SentencePiece model and look up the ids of the
+pieces in a table, often a joint table of both languages.
 """
 
 import re
@@ -22,7 +22,7 @@ _NORMAL, _UNKNOWN, _CONTROL, _GIVEN, _UNUSED = range(1, 6)
 
 
 class SpecialTokens(NamedTuple):
-    """The pieces with a meaning for the model."""
+    """The special pieces."""
 
     pad: str = "<pad>"
     unk: str = "<unk>"
@@ -31,7 +31,7 @@ class SpecialTokens(NamedTuple):
 
 
 def make_tokenizer(source: tuple, target: tuple) -> Tokenizer:
-    """Returns the tokenizer of two sides: arguments of `model_with_ids`."""
+    """Returns a tokenizer; each side is a tuple for `model_with_ids`."""
     read, written = model_with_ids(*source), model_with_ids(*target)
     if read == written:
         return Tokenizer(written)
@@ -43,28 +43,28 @@ def model_with_ids(
 ) -> bytes:
     """Returns a SentencePiece model with the ids of a table.
 
-    Pieces of the table that the model lacks are never found in texts, except
-    single characters and, before texts, languages such as `>>deu<<`. Pieces
-    of the model that the table lacks are behind all ids, and so unknown.
+    Pieces that only the table contains are never found in texts, except for
+    single characters and leading languages such as `>>deu<<`. Pieces that only
+    the model contains follow all ids, and are unknown.
     """
     load_processor(model)  # checks it
     ids = list(table.values())
     if any(type(i) is not int for i in ids) or {*ids} != {*range(len(ids))}:
         raise InputError(
-            "A table of pieces must have the ids from 0 on, each once. "
-            f"Received: {len(ids):,} pieces with other ids"
+            "A table of pieces must contain each id from 0 once. Received: "
+            f"{len(ids):,} pieces with other ids"
         )
     missing = [x for x in dict.fromkeys(special) if x not in table]
     if missing:
         raise InputError(
-            "A table of pieces must have its special tokens. Received: "
-            f"{len(table):,} pieces, without {', '.join(missing)}"
+            "A table of pieces must contain the special tokens. Received: "
+            f"{len(table):,} pieces without {', '.join(missing)}"
         )
     proto = parse_model(model.removesuffix(SOURCE_MARK))
     own = {x.piece: x for x in proto.pieces if x.type != _UNKNOWN}
-    # A piece without a type is a normal one.
+    # The score of unknown characters in a unigram model. Type 0 is the default,
+    # a normal piece.
     scores = (x.score for x in own.values() if x.type in (0, _NORMAL))
-    # The score of unknown characters in a unigram model.
     lowest = min(scores, default=0.0) - 10
     del proto.pieces[:]
     table = {_LANGUAGE.sub(r"▁\1", piece): i for piece, i in table.items()}

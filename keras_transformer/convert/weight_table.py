@@ -1,17 +1,16 @@
-"""What the weights of a model are called here, in the paper and elsewhere.
+"""The names of weights in this library, the paper and other systems.
 
-One table for all converters: a row is a dense layer (kernel and bias) or a
-normalization (gamma and beta), a column a system. docs/weights.md is made from
-it.
+In the table a row is a dense layer (kernel and bias) or a normalization (gamma
+and beta), and a column a system. docs/weights.md is generated from it.
 """
 
 from collections.abc import Iterator, Mapping
 
 from keras_transformer.config import TransformerConfig
 
-# Parts of a layer; those of `cross_attention` are of decoders only. In names
-# of Marian * is W or b, scale or bias; {pre} and {side} say where a layer
-# normalizes. In CTranslate2 parts with one name are one matrix.
+# Parts of a layer; only decoders have cross_attention. In Marian's names *
+# stands for W or b, scale or bias; {pre} and {side} depend on `norm_first`.
+# CTranslate2 fuses parts with equal names.
 _PARTS = """
 keras_transformer          paper      hugging_face             marian                 opennmt_tf                           ctranslate2
 self_attention/query       W^Q        self_attn.q_proj         self_*q                self_attention/layer/linear_queries  self_attention/linear_0
@@ -29,8 +28,7 @@ feed_forward/outer         W_2,b_2    fc2                      ffn_*2           
 feed_forward_norm/norm     LayerNorm  final_layer_norm         ffn_ffn_ln_*{pre}      ffn/{side}_layer_norm                ffn/layer_norm
 """  # noqa: E501
 
-# Weights of no layer, with their whole names. Those that are tied have one of
-# the names.
+# Weights outside layers, with their full names. Tied weights have one of them.
 _OTHERS = """
 keras_transformer            paper      hugging_face                       marian                  opennmt_tf                                           ctranslate2
 embedding/embeddings         E          model.encoder.embed_tokens.weight  encoder_Wemb            model/examples_inputter/features_inputter/embedding  encoder/embeddings_0/weight
@@ -43,8 +41,8 @@ decoder/final_norm/gamma     LayerNorm  -                                  decod
 decoder/final_norm/beta      LayerNorm  -                                  decoder_top_ln_bias     model/decoder/layer_norm/beta                        decoder/layer_norm/beta
 """  # noqa: E501
 
-# How names are put together. A name in a layer begins with `layer`, where {n}
-# counts from 1; then comes the part, and a leaf, which replaces its *.
+# A name in a layer is `layer`, the part, and the leaf, which replaces the
+# part's *. {i} counts from 0, {n} from 1.
 _STYLES = """
 system             layer                      kernel   bias   gamma    beta
 keras_transformer  {stack}/layer_{i}/         /kernel  /bias  /gamma   /beta
@@ -54,16 +52,15 @@ opennmt_tf         model/{stack}/layers/{i}/  /kernel  /bias  /gamma   /beta
 ctranslate2        {stack}/layer_{i}/         /weight  /bias  /gamma   /beta
 """
 
-# The matrices that embed sources, embed targets and give the logits, by
-# `tied_embeddings`.
+# The source embedding, target embedding and output matrix by `tied_embeddings`.
 MATRICES = {
     "all": ("embedding", "embedding", "embedding"),
     "inputs": ("embedding", "embedding", "output_embedding"),
     "target": ("embedding", "target_embedding", "target_embedding"),
     "none": ("embedding", "target_embedding", "output_embedding"),
 }
-# `tied_embeddings`, by whether sources and targets have one matrix, and whether
-# targets and logits have one.
+# `tied_embeddings` by whether source and target embeddings are the same matrix,
+# and whether target embedding and output are.
 TIED_EMBEDDINGS = {
     (True, True): "all",
     (True, False): "inputs",
@@ -83,10 +80,9 @@ STYLES = {row["system"]: row for row in rows(_STYLES)}
 
 
 def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
-    """Returns a system's names of the weights by ours, in the table's order.
+    """Returns a system's names by ours, which are the keys of `named_weights`.
 
-    Embeddings that are tied, and the logits' bias, have the names that
-    `named_weights` has for this architecture.
+    They are in the table's order.
     """
     ours = _layer_names(config, "keras_transformer")
     names = zip(ours, _layer_names(config, system), strict=True)
@@ -94,22 +90,24 @@ def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
 
 
 def _layer_names(config: TransformerConfig, system: str) -> Iterator[str]:
-    """Yields the names of all weights in layers."""
+    """Yields the names of the weights in layers."""
     style = STYLES[system]
     pre = "_pre" if config.norm_first else ""
     side = "input" if config.norm_first else "output"
     for stack in ("encoder", "decoder"):
         sizes = getattr(config, stack)
         for i in range(sizes.num_layers):
-            for part, leaf in _leaves(config, stack):
-                name = style["layer"] + _joined(part[system], style[leaf])
-                yield name.format(stack=stack, i=i, n=i + 1, pre=pre, side=side)
+            for row, leaf in _leaves(config, stack):
+                part, leaf = row[system], style[leaf]
+                name = part.replace("*", leaf) if "*" in part else part + leaf
+                values = dict(stack=stack, i=i, n=i + 1, pre=pre, side=side)
+                yield (style["layer"] + name).format(**values)
 
 
 def _leaves(
     config: TransformerConfig, stack: str
 ) -> Iterator[tuple[Mapping[str, str], str]]:
-    """Yields the weights of a layer: a row of the table, and the leaf."""
+    """Yields the row and leaf of each weight in a layer."""
     for part in PARTS:
         name = part["keras_transformer"]
         if stack == "encoder" and name.startswith("cross"):
@@ -120,10 +118,6 @@ def _leaves(
             yield part, "kernel"
             if config.attention_bias or name.startswith("feed_forward"):
                 yield part, "bias"
-
-
-def _joined(part: str, leaf: str) -> str:
-    return part.replace("*", leaf) if "*" in part else part + leaf
 
 
 def _other_names(config: TransformerConfig, system: str) -> dict[str, str]:

@@ -5,9 +5,6 @@ from keras_transformer.decoding.beam import beam_search as beam_search
 from keras_transformer.decoding.loop import StepFunction as StepFunction
 from keras_transformer.decoding.sampling import sample as sample
 from keras_transformer.decoding.scoring import (
-    sequence_scores as sequence_scores,
-)
-from keras_transformer.decoding.scoring import (
     token_log_probs as token_log_probs,
 )
 from keras_transformer.decoding.search_arrays import (

@@ -1,4 +1,4 @@
-"""Operations of the backend that `keras.ops` surrounds with others."""
+"""Operations of the backend, without the overhead of `keras.ops`."""
 
 import functools
 import itertools

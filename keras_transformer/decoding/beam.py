@@ -17,7 +17,7 @@ class BeamState(NamedTuple):
     """The loop variables of the search."""
 
     index: tf.Tensor  # scalar int32: t, the position to decode
-    cache: Any  # of the step function
+    cache: Any  # the step function's
     live_ids: tf.Tensor  # [B, K, t] hypotheses without an end token
     live_log_probs: tf.Tensor  # [B, K] their log P, best first
     last_ids: tf.Tensor  # [B, K] the next input of the step function
@@ -25,8 +25,8 @@ class BeamState(NamedTuple):
     finished_ids: tf.Tensor  # [B, K, t] finished hypotheses, then padding
     finished_scores: tf.Tensor  # [B, K] best first; -inf in an empty slot
     finished_lengths: tf.Tensor  # [B, K]
-    constraints: loop.Constraints  # of the hypotheses
-    sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
+    constraints: loop.Constraints
+    sentences: tf.Tensor  # [B] index of each row in the whole batch
 
 
 class Candidates(NamedTuple):
@@ -55,14 +55,14 @@ def beam_search(
     Args:
         step: Called with the last ids `[B, K]`, the slot of the previous step
             that each hypothesis continues (`parents`, `[B, K]`), the cache,
-            and the index of the position (a scalar). Returns natural-log
-            probabilities `[B, K, V]` of the next token, and the cache. The
-            search never reorders the cache; `parents` is all that the step
-            needs to find a hypothesis' past in it.
-        cache: Initial cache of the step, a nested structure of tensors whose
-            first axis is the batch, or scalars. Another axis, of length 0,
-            may grow from step to step. Sentences that are done leave the
-            batch: whatever the step needs of a sentence must be in the cache.
+            and the position (a scalar). Returns natural-log probabilities
+            `[B, K, V]` of the next token, and the cache. The search never
+            reorders the cache; the step follows `parents` to a hypothesis'
+            past.
+        cache: Initial cache of the step: nested tensors, scalars or with the
+            batch as first axis. A second axis of length 0 may grow from step
+            to step. Finished sentences leave the batch: all that the step
+            needs of a sentence must be in the cache.
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
         settings: The fields may be scalar tensors in a graph.
@@ -70,14 +70,14 @@ def beam_search(
         bos_id: Id of the input of the first step.
         eos_id: Id of the end token.
         pad_id: Id that follows the end token in the result.
-        banned_ids: Ids that no hypothesis may contain, unless the prefix has
-            them. `bos_id` may be `eos_id` or `pad_id`.
-        prefix: Ids `[B, p]`, padded with `pad_id`, with which every
-            hypothesis of a row must begin.
+        banned_ids: Ids that may occur in prefixes only. `bos_id` may be
+            `eos_id` or `pad_id`.
+        prefix: Ids `[B, p]`, padded with `pad_id`; every hypothesis of a row
+            begins with them.
 
     Returns:
-        A `SearchResult` of the n best. If two hypotheses have the same score,
-        the one that finished earlier comes first.
+        A `SearchResult` of the n best. Of equal scores, the hypothesis that
+        finished earlier comes first.
     """
     count = settings.beam_size if count is None else count
     special_ids = (bos_id, eos_id, pad_id, banned_ids)
@@ -113,8 +113,8 @@ class BeamSearcher:
     def start(
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
     ) -> BeamState:
-        """Returns the state before the first step of a `beam_search`."""
-        constraints = loop.Constraints.of(max_lengths, prefix, self.pad_id)
+        """Returns the state before the first step."""
+        constraints = loop.Constraints.create(max_lengths, prefix, self.pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beam_size = self.settings.beam_size
         beams = tf.stack([batch, beam_size])
@@ -152,7 +152,6 @@ class BeamSearcher:
         # Operations over the vocabulary dominate the time. Banned tokens are
         # therefore masked after the top-k.
         beam_size = self.settings.beam_size
-        # 2K are needed of all hypotheses together.
         count = 2 * beam_size + len(self.banned_ids)
         count = tf.minimum(count, tf.shape(log_probs)[-1])
         size = self.settings.no_repeat_ngram
@@ -181,7 +180,7 @@ class BeamSearcher:
         beam_size = self.settings.beam_size
         tokens, parents, log_probs = candidates
         if self.settings.stop != "exact":
-            # A sentence whose search has stopped waits for others to leave.
+            # A stopped sentence stays until half of the batch has stopped.
             can_win = self.can_win(state)[:, None]
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
@@ -199,7 +198,7 @@ class BeamSearcher:
         frozen_ids = tf.pad(
             state.finished_ids, paddings, constant_values=self.pad_id
         )
-        # Hypotheses that finished earlier come first, so that they win ties.
+        # Hypotheses that finished earlier come first, to win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)
         finished_scores, best = tf.math.top_k(scores, beam_size)
         finished_ids = tf.concat([frozen_ids, ids[:, :beam_size]], axis=1)

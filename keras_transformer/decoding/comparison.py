@@ -1,4 +1,4 @@
-"""Compares decoding step by step with decoding at once, for replaced parts."""
+"""Compares decoding step by step with decoding at once."""
 
 import contextlib
 from typing import Any
@@ -13,9 +13,9 @@ _OURS = {getattr(layers, name) for name in layers.__all__ if name[0].isupper()}
 
 
 def compare_steps(model: Any, decoder_class: type) -> None:
-    """Raises a ValueError if a model's steps and its full pass differ.
+    """Raises ValueError if a replaced part of a decoder needs more than a step.
 
-    Three random tokens are compared if a part of the decoder was replaced.
+    Logits after three random tokens are compared.
     """
     decoder = model.decoder
     classes = {
@@ -34,16 +34,15 @@ def compare_steps(model: Any, decoder_class: type) -> None:
     # `not`, because any comparison with NaN is False.
     if not difference <= (0.005 if is_exact else 0.05) * largest:
         raise ValueError(
-            "Decoding step by step would be wrong for this model: for three "
-            f"random tokens, its logits differ by up to {difference:.2g} from "
-            f"those of all positions at once, which reach {largest:.2g}. "
-            "'Change a sub-layer' in docs/layers.md describes what a step has. "
-            f"Received: {', '.join(replaced)}"
+            "Step by step, this model must compute what it computes for all "
+            f"positions at once. Received: {', '.join(replaced)}, with logits "
+            f"up to {largest:.2g} that differ by {difference:.2g}. See "
+            "'Change a sub-layer' in docs/layers.md."
         )
 
 
 def _is_traced(model: Any) -> bool:
-    """Returns whether JAX traces a function of the weights, without values."""
+    """Whether JAX is tracing, so that weights have no values."""
     if keras.backend.backend() != "jax":
         return False
     import jax
@@ -52,7 +51,7 @@ def _is_traced(model: Any) -> bool:
 
 
 def _outside_of_graphs() -> Any:
-    """Returns a context in which operations run at once."""
+    """Returns a context in which operations run eagerly."""
     if keras.backend.backend() == "tensorflow":
         import tensorflow as tf
 
@@ -65,14 +64,14 @@ def _outside_of_graphs() -> Any:
 
 
 def _compare(model: Any, decoder_class: type) -> tuple[float, float]:
-    """Returns the largest difference of the last logits, and the largest."""
+    """Returns the largest difference of logits, and the largest logit."""
     config = model.config
     sizes = (config.vocab_size, config.source_vocab_size or config.vocab_size)
     tokens = np.arange(min(sizes), dtype="int32")
     tokens = tokens[tokens != config.pad_id]
     source, *steps = np.random.default_rng(0).choice(tokens, (4, 2))
     source, steps = source[: config.max_length], steps[: config.max_length]
-    parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")  # two change places
+    parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")  # two swap
     decoder = decoder_class(model, len(steps), beam_size=2, compare=False)
     cache = decoder.init_cache(model.encode(source[None]))
     targets = np.zeros((2, 0), "int32")

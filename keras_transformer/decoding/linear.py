@@ -1,6 +1,6 @@
 """Dense layers, prepared for products of `[N, n]` with their weights.
 
-Letters are those of `decoding/step.py`.
+Letters as in `decoding/step.py`.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ Function = Callable[[Any], Any]  # from one tensor to another
 
 
 def is_plain_dense(layer: keras.layers.Layer) -> bool:
-    """Returns whether a layer is a product with its kernel, and no more."""
+    """Whether a layer only multiplies by its kernel and adds its bias."""
     return (
         type(layer) is keras.layers.Dense
         and layer.quantization_mode is None
@@ -24,7 +24,7 @@ def is_plain_dense(layer: keras.layers.Layer) -> bool:
 
 
 def prepare_dense(layer: keras.layers.Layer, dtype: str) -> Function:
-    """Returns a `Linear`, or a layer that is not plain."""
+    """Returns a `Linear`, or the layer itself if it is not plain."""
     if not is_plain_dense(layer):
         return layer
     return Linear(layer.kernel, layer.bias, dtype, layer.activation)
@@ -54,7 +54,7 @@ class Linear:
 
 
 def in_dtype(values: Any, dtype: str) -> Any:
-    """Returns a variable's value, converted once if it must be."""
+    """Returns a variable's value in a dtype."""
     if isinstance(values, keras.Variable):
         values = values.value
     if keras.backend.standardize_dtype(values.dtype) == dtype:

@@ -1,4 +1,4 @@
-"""The loop of a search, from which sentences leave when they are done.
+"""The loop of a search; finished sentences leave the batch.
 
 Letters: B = batch, K = hypotheses of a sentence, V = vocabulary, t = tokens
 decoded so far, p = prefix length.
@@ -18,16 +18,16 @@ StepFunction = Callable[
 
 
 class Constraints(NamedTuple):
-    """Maximum length and forced prefix of each sentence; part of a state."""
+    """Maximum length and forced prefix of each sentence."""
 
     max_lengths: tf.Tensor  # [B] int32, at least 1
     prefix: tf.Tensor  # [B, p + 1] forced tokens, then padding
 
     @classmethod
-    def of(
+    def create(
         cls, max_lengths: tf.Tensor, prefix: tf.Tensor | None, pad_id: int
     ) -> "Constraints":
-        """Returns those of lengths `[B]` and prefixes `[B, p]`."""
+        """Takes lengths `[B]` and prefixes `[B, p]`."""
         max_lengths = tf.maximum(tf.cast(max_lengths, tf.int32), 1)
         if prefix is None:
             prefix = tf.zeros([tf.shape(max_lengths)[0], 0], tf.int32)
@@ -36,7 +36,7 @@ class Constraints(NamedTuple):
         return cls(max_lengths, prefix)
 
     def forced(self, index: tf.Tensor, eos_id: int) -> tf.Tensor:
-        """Returns the only token that may follow, `[B]`; padding: any token."""
+        """Returns the forced token, `[B]`; padding where any may follow."""
         last = tf.shape(self.prefix)[1] - 1
         return tf.where(
             index + 1 >= self.max_lengths,
@@ -49,15 +49,15 @@ def run_search(
     state: Any,
     extend: Callable[[Any], Any],
     is_live: Callable[[Any], tf.Tensor],
-    result_of: Callable[[Any], SearchResult],
+    make_result: Callable[[Any], SearchResult],
     pad_id: int,
 ) -> SearchResult:
-    """Extends the hypotheses of a batch until all sentences are done.
+    """Extends the hypotheses of a batch until all sentences are finished.
 
-    When half of the sentences are done, they leave the batch. The state is a
-    NamedTuple of nested tensors: scalars, or with a first axis for the batch,
-    where an axis of length 0 may grow. Its field `sentences`, `[B]`, contains
-    the number of each row. `is_live` returns `[B]`, True until one is done.
+    When half of the sentences are finished, they leave the batch. The state is
+    a NamedTuple of nested tensors: scalars, or with the batch as first axis;
+    an axis of length 0 may grow. `state.sentences`, `[B]`, numbers the rows.
+    `is_live` returns `[B]`, True for unfinished sentences.
     """
 
     def most_are_live(state: Any) -> tf.Tensor:
@@ -72,7 +72,7 @@ def run_search(
             (state,),
             shape_invariants=growing_shapes((state,)),
         )
-        new = result_of(state)
+        new = make_result(state)
         longer = tf.shape(new.ids)[2] - tf.shape(results.ids)[2]
         paddings = [[0, 0], [0, 0], [0, longer]]
         ids = tf.pad(results.ids, paddings, constant_values=pad_id)
@@ -86,7 +86,7 @@ def run_search(
         )
         return state, SearchResult(*results)
 
-    variables = state, result_of(state)
+    variables = state, make_result(state)
     _, results = tf.while_loop(
         lambda state, _: tf.size(state.sentences) > 0,
         extend_most,

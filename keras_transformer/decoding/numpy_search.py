@@ -1,4 +1,4 @@
-"""Beam search with NumPy; `beam.py` has it for TensorFlow's graphs.
+"""Beam search with NumPy; `beam.py` is for TensorFlow's graphs.
 
 Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
 decoded so far, p = prefix length.
@@ -32,10 +32,10 @@ def beam_search(
 ) -> SearchResult:
     """Returns the `count` best hypotheses of each source, best first.
 
-    `decoding` has two methods. `step(ids, parents, forced_ids)`, all `[B, K]`,
-    decodes one more token of each hypothesis, which continues one of the
-    previous step, its parent; the returned `Predictions` may be changed.
-    `keep(rows)` keeps the sentences with these numbers.
+    `decoding` needs two methods. `step(ids, parents, forced_ids)`, all
+    `[B, K]`, decodes one more token of each hypothesis; `parents` are the
+    hypotheses of the previous step that they continue. It returns `Predictions`
+    that may be changed. `keep(rows)` removes all other sentences.
     """
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
@@ -46,7 +46,7 @@ def beam_search(
         is_live = search.can_win()
         if 2 * np.count_nonzero(is_live) > len(is_live):
             continue
-        # Sentences that are done leave when they are half of the batch.
+        # Finished sentences leave when they are half of the batch.
         for column, values in zip(result, search.finished(), strict=True):
             column[search.beams.sentences] = values
         if not is_live.any():
@@ -57,9 +57,9 @@ def beam_search(
 
 
 class _Beams(NamedTuple):
-    """The hypotheses of a batch. Its arrays are as long as the longest one."""
+    """The hypotheses of a batch, in arrays of the maximum length."""
 
-    sentences: np.ndarray  # [B] which sentence of the whole batch each row is
+    sentences: np.ndarray  # [B] index of each row in the whole batch
     max_lengths: np.ndarray  # [B]
     prefixes: np.ndarray  # [B, p + 1] forced tokens, then padding
     live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
@@ -72,7 +72,7 @@ class _Beams(NamedTuple):
 
 
 class _Search:
-    """The steps of a search. The arguments are those of `beam_search`."""
+    """The steps of a search. The arguments are as in `beam_search`."""
 
     def __init__(
         self,
@@ -107,7 +107,7 @@ class _Search:
         )
 
     def forced(self) -> np.ndarray:
-        """Returns the only token that is allowed now, `[B]`; padding: any."""
+        """Returns the forced token, `[B]`; padding where any may follow."""
         prefixes = self.beams.prefixes
         forced = prefixes[:, min(self._length, prefixes.shape[1] - 1)]
         is_last = self._length + 1 >= self.beams.max_lengths
@@ -119,7 +119,7 @@ class _Search:
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(predictions)
         if self._settings.stop != "exact":
-            # A sentence whose search has stopped waits for others to leave.
+            # A stopped sentence stays until half of the batch has stopped.
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens
@@ -129,7 +129,7 @@ class _Search:
         if ended[:, :beam_size].any():
             penalty = self._settings.penalty(np.float32(self._length))
             scores = np.where(ended, log_probs / penalty, -np.inf)
-            # Those that finished earlier come first, so that they win ties.
+            # Hypotheses that finished earlier come first, to win ties.
             scores = _joined(beams.finished_scores, scores[:, :beam_size])
             best = _best(scores, beam_size)
             both = _joined(beams.finished_ids, ids[:, :beam_size])
@@ -207,5 +207,5 @@ def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 
 
 def _best(scores: np.ndarray, count: int) -> np.ndarray:
-    """Returns the indices of the best; of equal ones the first comes first."""
+    """Returns the indices of the best scores, in order; ties stay in order."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]

@@ -1,15 +1,15 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
-Plain parts become a few operations on their weights, which are read when a part
-is made. A part is plain if its class is this library's and its dense layers are
-Keras' own, without LoRA and quantization. Others are called.
+A part is plain if its class is this library's and its dense layers are Keras'
+own, without LoRA and quantization: it becomes a few operations on its current
+weights. Others are called.
 
-Letters are those of `decoding/step.py`.
+Letters as in `decoding/step.py`.
 """
 
 import dataclasses
 import functools
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
@@ -51,14 +51,11 @@ class LayerStep:
             norm = layer.cross_attention_norm
             self._cross_residual = _prepare_residual(norm, rows)
         self._residual = _prepare_residual(layer.feed_forward_norm, rows)
-        network = layer.feed_forward
-        self._feed_forward: Function = CalledLayer(network, rows)
-        if type(network) is FeedForward:
-            self._feed_forward = PlainFeedForward(network, dtype)
+        self._feed_forward = _prepare_network(layer.feed_forward, rows, dtype)
 
     @property
     def is_plain(self) -> bool:
-        """Whether its attention is that of this library, and not called."""
+        """Whether its attention is this library's own."""
         attentions = (self.self_attention, self.cross_attention)
         return all(isinstance(x, PlainAttention | None) for x in attentions)
 
@@ -72,8 +69,8 @@ class LayerStep:
     ) -> Any:
         """Returns the output `[N, d_model]` for `x`, `[N, d_model]`.
 
-        The caller keeps keys and values: the function `attend_to_self` uses
-        `project` and `attend` of `self_attention`.
+        The caller stores keys and values: `attend_to_self` uses `project` and
+        `attend` of `self_attention`.
         """
 
         def attend_to_memory(x: Any) -> Any:
@@ -87,31 +84,18 @@ class LayerStep:
         return self._residual(x, self._feed_forward)
 
 
-class CalledLayer:
-    """A layer or a function of `[B, K, n]`, for `[N, n]`."""
-
-    def __init__(self, layer: Function, rows: Rows) -> None:
-        self._layer = layer
-        self._rows = rows
-
-    def __call__(self, x: Any) -> Any:
-        return self._rows.flat(self._layer(self._rows.of_hypotheses(x)))
-
-
-class PlainFeedForward:
-    """`FeedForward`, whose dense layers may be called."""
-
-    def __init__(self, layer: FeedForward, dtype: str) -> None:
-        self._inner = linear.prepare_dense(layer.inner, dtype)
-        self._outer = linear.prepare_dense(layer.outer, dtype)
-
-    def __call__(self, x: Any) -> Any:
-        return self._outer(self._inner(x))
+def _prepare_network(layer: Any, rows: Rows, dtype: str) -> Function:
+    """Returns a function of `[N, n]` from a layer of `[B, K, n]`."""
+    if type(layer) is not FeedForward:
+        return lambda x: rows.flat(layer(rows.unflatten(x)))
+    inner = linear.prepare_dense(layer.inner, dtype)
+    outer = linear.prepare_dense(layer.outer, dtype)
+    return lambda x: outer(inner(x))
 
 
 @dataclasses.dataclass
 class CalledAttention:
-    """An attention of which `project_memory` and `attend` are called."""
+    """Calls `project_memory` and `attend` of an attention."""
 
     layer: MultiHeadAttention
     rows: Rows
@@ -124,7 +108,7 @@ class CalledAttention:
         return self.layer.project_memory(states, positions_of(states))
 
     def project_query(self, x: Any) -> Any:
-        return self.rows.of_hypotheses(x)  # `attend` projects it
+        return self.rows.unflatten(x)  # `attend` projects it
 
     def project(self, x: Any, index: Any) -> list[Any]:
         """Returns the query of `project_query`, and keys and values."""
@@ -137,9 +121,9 @@ class CalledAttention:
     ) -> Any:
         """Returns the output `[N, d_model]` of K queries at a position.
 
-        There is a mask for each block of keys and values, `[B, 1, K, keys]`:
-        boolean, True = attend, or float32, to be added to the scores. None:
-        each hypothesis attends to its own key only, `[B, H, K, w]`.
+        Each block of keys and values has a mask `[B, 1, K, keys]`: boolean,
+        True = attend, or float32, added to the scores. None: each hypothesis
+        attends to its own key only, `[B, H, K, w]`.
         """
         (pair,), (mask,) = blocks, masks
         keys = positions_of(pair[0], axis=2)
@@ -152,13 +136,13 @@ class CalledAttention:
 
 @dataclasses.dataclass
 class PlainAttention(CalledAttention):
-    """`MultiHeadAttention` in few operations, with one product to project."""
+    """`MultiHeadAttention` in few operations."""
 
     def __post_init__(self) -> None:
         layer, dtype = self.layer, self.dtype
         *inputs, output = dense_layers(layer)
         if not self.is_self_attention:
-            inputs = inputs[:1]  # keys and values are `project_memory`'s
+            inputs = inputs[:1]  # `project_memory` projects the others
         self._sizes = [dense.units for dense in inputs]
         scale = (self._sizes[0] // layer.num_heads) ** -0.5
 
@@ -190,8 +174,7 @@ class PlainAttention(CalledAttention):
             _scores(query, key, mask)
             for (key, _), mask in zip(blocks, masks, strict=True)
         ]
-        # Softmax as five operations: oneDNN's one wakes a thread, which takes
-        # longer than all of them.
+        # Five operations: oneDNN's softmax wakes a thread, which is slower.
         highest = [ops.max(x, axis=-1, keepdims=True) for x in scores]
         highest = functools.reduce(ops.maximum, highest)
         scores = [ops.exp(x - highest) for x in scores]
@@ -236,119 +219,73 @@ def dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
     ]
 
 
-class EmbeddingStep:
-    """A target's embedding and positions."""
+def prepare_embedding(
+    layer: keras.layers.Layer,
+    positions: PositionalEncoding,
+    max_length: Any,
+    rows: Rows,
+    dtype: str,
+) -> Callable[[Any, Any], Any]:
+    """Returns the function from ids and positions to states `[N, d_model]`."""
+    vectors = ops.cast(positions.vectors(ops.arange(max_length)), dtype)
+    is_plain = type(layer) is TiedEmbedding
+    embeddings = backend.tensor(layer.embeddings.value) if is_plain else None
 
-    def __init__(
-        self,
-        layer: keras.layers.Layer,
-        positions: PositionalEncoding,
-        max_length: Any,
-        rows: Rows,
-        dtype: str,
-    ) -> None:
-        self._layer = layer
-        self._rows = rows
-        self._dtype = dtype
-        vectors = positions.vectors(ops.arange(max_length))
-        self._vectors = ops.cast(vectors, dtype)
-        self._embeddings = None
-        if type(layer) is TiedEmbedding:
-            self._embeddings = backend.tensor(layer.embeddings.value)
-
-    def __call__(self, ids: Any, index: Any) -> Any:
-        """Returns `[N, d_model]` of ids `[B, K]` and a position, or `[N]`."""
-        if self._embeddings is None:
-            x = self._rows.flat(self._layer(ids))
+    def embed(ids: Any, index: Any) -> Any:  # [B, K], and a scalar or [N]
+        if is_plain:
+            x = backend.take(embeddings, ops.reshape(ids, (-1,)), axis=0)
+            x = ops.cast(x, dtype) * layer.factor
         else:
-            x = backend.take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
-            x = ops.cast(x, self._dtype) * self._layer.factor
-        return x + backend.take(self._vectors, index, axis=0)
+            x = rows.flat(layer(ids))
+        return x + backend.take(vectors, index, axis=0)
 
-
-class MemoryProjection:
-    """Keys and values of encoded sources, as `project_memory` gives them."""
-
-    def __init__(
-        self, attention: MultiHeadAttention, rows: Rows, dtype: str
-    ) -> None:
-        self._rows = rows
-        self._key = linear.prepare_dense(attention.key_projection, dtype)
-        self._value = linear.prepare_dense(attention.value_projection, dtype)
-
-    def __call__(self, x: Any) -> Pair:
-        """`[N, d_model]` -> twice `[B, H, K, w]`."""
-        return self._rows.split(self._key(x)), self._rows.split(self._value(x))
+    return embed
 
 
 def prepare_logits(model: Any, rows: Rows) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return CalledLayer(model.logits, rows)
+        return lambda x: rows.flat(model.logits(rows.unflatten(x)))
     matrix, bias = projection
     dtype = model.compute_dtype
     matrix = linear.in_dtype(backend.tensor(matrix.value), dtype)
-    # In float32 the product with a transposed matrix is slower, without
-    # oneDNN twenty times. In bfloat16 it is faster.
+    # The product with a transposed matrix is faster in bfloat16 only; in
+    # float32 without oneDNN it is twenty times slower.
     if dtype == "bfloat16":
         return Linear(matrix, bias, dtype, is_transposed=True)
     return Linear(ops.transpose(matrix), bias, dtype)
 
 
-class PlainResidual:
-    """`Residual`, without dropout."""
-
-    def __init__(self, layer: Residual) -> None:
-        self._norm = prepare_normalization(layer.norm)
-        self._norm_first = layer.norm_first
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
-        if self._norm_first:
-            return x + sublayer(self._norm(x))
-        return self._norm(x + sublayer(x))
-
-
-class CalledResidual:
-    """A residual connection of another class, which is called."""
-
-    def __init__(self, layer: keras.layers.Layer, rows: Rows) -> None:
-        self._layer = layer
-        self._rows = rows
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
-        def called_sublayer(x: Any) -> Any:
-            return self._rows.of_hypotheses(sublayer(self._rows.flat(x)))
-
-        x = self._rows.of_hypotheses(x)
-        return self._rows.flat(self._layer(x, sublayer=called_sublayer))
-
-
-def _prepare_residual(
-    layer: keras.layers.Layer, rows: Rows
-) -> PlainResidual | CalledResidual:
+def _prepare_residual(layer: Any, rows: Rows) -> Callable[[Any, Function], Any]:
+    """Returns a function of `[N, d_model]` and of a function of it."""
     if type(layer) is Residual:
-        return PlainResidual(layer)
-    return CalledResidual(layer, rows)
+        norm = prepare_normalization(layer.norm)
+        if layer.norm_first:
+            return lambda x, sublayer: x + sublayer(norm(x))
+        return lambda x, sublayer: norm(x + sublayer(x))
 
+    def call(x: Any, sublayer: Function) -> Any:
+        def called_sublayer(x: Any) -> Any:
+            return rows.unflatten(sublayer(rows.flat(x)))
 
-class PlainNormalization:
-    """Layer normalization that reads its weights in float32."""
+        return rows.flat(layer(rows.unflatten(x), sublayer=called_sublayer))
 
-    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
-        self._gamma = ops.cast(layer.gamma.value, "float32")
-        self._beta = ops.cast(layer.beta.value, "float32")
-        self._epsilon = layer.epsilon
-
-    def __call__(self, x: Any) -> Any:
-        values = ops.cast(x, "float32")
-        mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
-        return ops.cast(values * factor + (self._beta - mean * factor), x.dtype)
+    return call
 
 
 def prepare_normalization(layer: keras.layers.Layer) -> Function:
-    """Returns a `PlainNormalization`, or a layer of another class."""
-    if type(layer) is keras.layers.LayerNormalization:
-        return PlainNormalization(layer)
-    return layer
+    """Returns a function with float32 weights, or a layer that is not plain."""
+    if type(layer) is not keras.layers.LayerNormalization:
+        return layer
+    gamma, beta = (
+        ops.cast(x.value, "float32") for x in (layer.gamma, layer.beta)
+    )
+
+    def normalize(x: Any) -> Any:
+        values = ops.cast(x, "float32")
+        mean, variance = ops.moments(values, [-1], keepdims=True)
+        factor = ops.rsqrt(variance + layer.epsilon) * gamma
+        return ops.cast(values * factor + (beta - mean * factor), x.dtype)
+
+    return normalize

@@ -1,6 +1,6 @@
 """Shapes in a decoding step: rows of hypotheses, and heads of attention.
 
-Letters are those of `decoding/step.py`.
+Letters as in `decoding/step.py`.
 """
 
 from typing import Any
@@ -13,8 +13,7 @@ from keras_transformer.decoding.backend import take
 class Rows:
     """Converts between `[N, n]`, `[B, K, n]` and heads `[B, H, K, w]`.
 
-    Heads are ordered by an index that is made once: a transpose takes several
-    times as long.
+    Heads are gathered by a constant index: a transpose is several times slower.
     """
 
     def __init__(self, beam_size: Any, num_heads: int) -> None:
@@ -27,7 +26,7 @@ class Rows:
         self._to_heads = transposed(beam_size, num_heads)  # K, H -> H, K
         self._to_joint = transposed(num_heads, beam_size)  # H, K -> K, H
 
-    def of_hypotheses(self, x: Any) -> Any:
+    def unflatten(self, x: Any) -> Any:
         """`[N, n]` -> `[B, K, n]`."""
         return ops.reshape(x, (-1, self.beam_size, x.shape[-1]))
 

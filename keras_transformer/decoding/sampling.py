@@ -12,8 +12,7 @@ from keras_transformer.decoding import loop
 from keras_transformer.decoding.settings import Sampling
 from keras_transformer.decoding.top_k import block_size, top_k, without_repeats
 
-# Most nuclei have fewer tokens; to sort a whole vocabulary takes longer than
-# the rest of a step.
+# Most nuclei are smaller; sorting a whole vocabulary would dominate a step.
 _NUCLEUS = 1024
 
 
@@ -21,14 +20,14 @@ class _State(NamedTuple):
     """The loop variables of sampling."""
 
     index: tf.Tensor  # scalar int32: t, the position to decode
-    cache: Any  # of the step function
+    cache: Any  # the step function's
     ids: tf.Tensor  # [B, K, t]; padding after the end token
     last_ids: tf.Tensor  # [B, K] the next input of the step function
     log_probs: tf.Tensor  # [B, K] log P
     lengths: tf.Tensor  # [B, K] end token included; 0 before it
     constraints: loop.Constraints
     keys: tf.Tensor  # [B] key of the random numbers of each sentence
-    sentences: tf.Tensor  # [B] which sentence of the whole batch each row is
+    sentences: tf.Tensor  # [B] index of each row in the whole batch
 
 
 def sample(
@@ -46,18 +45,17 @@ def sample(
 ) -> loop.SearchResult:
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
-    Arguments are those of `beam_search`, except `settings`, whose fields may
-    be scalar tensors in a graph, and `keys`, integers `[B]`: the samples of a
-    sentence depend on its key, the seed and the probabilities, and not on the
-    rest of the batch. A sample always continues its own slot. The first of
-    several samples are those that a smaller `num_samples` draws.
+    The arguments are as in `beam_search`, except `keys`, integers `[B]`: the
+    samples of a sentence depend on its key, the seed and the probabilities
+    only, not on its batch. A sample always continues its own slot. A larger
+    `num_samples` draws the same samples first.
 
     Returns:
-        A `SearchResult`, best first. Its scores are those of the model's own
-        probabilities, before temperature, top-k and top-p.
+        A `SearchResult`, best first. Scores follow from the model's own
+        probabilities, without temperature, top-k and top-p.
     """
     num_samples = settings.num_hypotheses
-    constraints = loop.Constraints.of(max_lengths, prefix, pad_id)
+    constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
     banned = tf.constant(banned_ids, tf.int32)
 
     def extend(state: _State) -> _State:
@@ -141,7 +139,7 @@ def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)
 
     def least(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
-        """Looks at the best `count` tokens; also returns if they suffice."""
+        """Searches the best `count` tokens; also returns if they suffice."""
         best, _ = top_k(logits, count)
         weights = tf.exp(best)
         total = tf.reduce_sum(weights, axis=-1, keepdims=True)
@@ -161,8 +159,8 @@ def _random_numbers(
     seed: int | tf.Tensor, keys: tf.Tensor, slots: tf.Tensor, index: tf.Tensor
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """Returns two random numbers in [0, 1) per sample, float64 `[B, K]`."""
-    # TensorFlow's generators of random numbers take one seed for a whole
-    # tensor, so that a sentence's numbers would depend on its batch.
+    # TensorFlow's generators take one seed per tensor: the numbers of a
+    # sentence would depend on its batch.
     text = tf.strings.as_string
     names = tf.strings.join([text(seed), text(index)], " ") + " "
     names += text(keys)[:, None] + " " + text(slots)
@@ -184,11 +182,8 @@ def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:
 
 
 def _choose(weights: tf.Tensor, number: tf.Tensor) -> tf.Tensor:
-    """Returns where cumulative weights `[B, K, n]` exceed a part of the total.
-
-    In float64, so that rounding, which may differ from batch to batch, does
-    not change the index, and an index of weight 0 is never returned.
-    """
+    """Returns where cumulative weights exceed a part of the total, `[B, K]`."""
+    # In float64: rounding depends on the batch, and must not change the index.
     total = tf.cumsum(tf.cast(weights, tf.float64), axis=-1)
     is_below = total <= number[:, :, None] * total[:, :, -1:]
     return tf.reduce_sum(tf.cast(is_below, tf.int32), axis=-1)

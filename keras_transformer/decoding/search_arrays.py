@@ -1,4 +1,4 @@
-"""Special ids, limits and results of a search, with TensorFlow or NumPy.
+"""Special ids, limits and results of searches, in TensorFlow and NumPy.
 
 Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
 """
@@ -15,13 +15,13 @@ class SpecialIds(NamedTuple):
     bos_id: int
     eos_id: int
     pad_id: int
-    banned_ids: tuple[int, ...]  # in no hypothesis, but a prefix may have them
+    banned_ids: tuple[int, ...]  # only a prefix may contain them
 
     @classmethod
-    def of(cls, tokenizer: Any) -> "SpecialIds":
+    def from_tokenizer(cls, tokenizer: Any) -> "SpecialIds":
         """Returns the ids of a tokenizer; all but the end token are banned."""
         bos, eos, pad = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
-        # The decoder may start with what is padding or the end elsewhere.
+        # Some models start with the padding or the end token.
         banned = {pad, bos, tokenizer.unk_id} - {eos}
         return cls(bos, eos, pad, tuple(sorted(banned)))
 
@@ -42,16 +42,16 @@ def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
     return array
 
 
-def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
+def repeats(xp: Any, ids: Any, size: int) -> tuple[Any, Any]:
     """Returns the last tokens of all n-grams of hypotheses `[B, K, t]`.
 
-    Also returns which of them a hypothesis would repeat if they came next, both
-    `[B, K, m]`. The library is `numpy` or `tensorflow`; n is at least 1.
+    Also returns which of them would complete a repeated n-gram; both are
+    `[B, K, m]`. `xp` is `numpy` or `tensorflow`; `size`, n, is at least 1.
     """
-    last = library.shape(ids)[2] - size + 1  # where their last n-gram begins
-    count = library.maximum(last, 0)
+    last = xp.shape(ids)[2] - size + 1  # where their last n-gram begins
+    count = xp.maximum(last, 0)
     tokens = ids[:, :, size - 1 :]
-    are_same = library.ones_like(tokens, bool)
+    are_same = xp.ones_like(tokens, bool)
     for i in range(size - 1):
         now = ids[:, :, last + i : last + i + 1]
         are_same &= ids[:, :, i : i + count] == now
@@ -59,19 +59,18 @@ def repeats(library: Any, ids: Any, size: int) -> tuple[Any, Any]:
 
 
 def longest_outputs(
-    library: Any,
+    xp: Any,
     source_lengths: Any,
     prefix_lengths: Any,
     length_factor: Any,
     extra_length: Any,
     max_length: int,
 ) -> Any:
-    """Returns the most tokens of each hypothesis, a whole float32 `[B]`.
+    """Returns the maximum length of each hypothesis, an integral float32 `[B]`.
 
-    All lengths count end tokens, and are float32 like the factor and the extra
-    length. The library is `numpy` or `tensorflow`.
+    Lengths include end tokens. All arguments but the last are float32; `xp` is
+    `numpy` or `tensorflow`.
     """
-    lengths = library.minimum(length_factor * source_lengths, float(max_length))
-    lengths = library.maximum(library.floor(lengths) + extra_length, 1.0)
-    # There is room for the end token, after the whole prefix.
-    return library.minimum(lengths + prefix_lengths, float(max_length))
+    lengths = xp.minimum(length_factor * source_lengths, float(max_length))
+    lengths = xp.maximum(xp.floor(lengths) + extra_length, 1.0)
+    return xp.minimum(lengths + prefix_lengths, float(max_length))

@@ -1,4 +1,4 @@
-"""The settings of the search: beam search, or sampling."""
+"""Settings of beam search and sampling."""
 
 import copy
 import dataclasses
@@ -8,12 +8,12 @@ from typing import Any, ClassVar
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
 
-# The same in Python, in the command line and in exported signatures. Beyond
-# it the values over a vocabulary of 2^16 tokens exceed 64 MiB per sentence.
+# With more hypotheses, the values over a vocabulary of 2^16 tokens would exceed
+# 64 MiB per sentence.
 _COUNT = fields.integer_from(1, 256)
 
-# The length penalty of n tokens is a power of one of these: as text, and as a
-# function of numbers, arrays and tensors.
+# The length penalty is a power of one of these functions of n tokens: as text,
+# and for numbers, arrays and tensors.
 _PENALTY_BASES = {
     "wu": ("((5 + n) / 6)", lambda n: (5.0 + n) / 6.0),
     "power": ("n", lambda n: n),
@@ -32,16 +32,12 @@ class _SearchSettings:
 
     @property
     def num_hypotheses(self) -> int:
-        """The number of hypotheses that the search returns at most."""
+        """The maximum number of hypotheses."""
         count = getattr(self, self._count)
         return 1 if count is None else count
 
     def with_num_translations(self, num_translations: int) -> "Search":
-        """Returns these settings for a number of translations per source.
-
-        Raises:
-            InputError: If the search has fewer hypotheses.
-        """
+        """Returns these settings for a number of translations per source."""
         settings, name = self, self._count
         is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
         if is_count and getattr(self, name) is None:
@@ -81,11 +77,11 @@ class BeamSearch(_SearchSettings):
     different `length_penalty`. Each step keeps the K best continuations of the
     live hypotheses. A continuation with the end token is finished if it is
     among the K best, and its score never changes again. The search of a
-    sentence for its n best hypotheses stops as `stop` says, by default when no
-    live hypothesis can be one of them, or at the maximum length. The last
-    token at the maximum length is always the end token, so every hypothesis
-    ends with one. With beam size 1 the search is greedy: it takes the best
-    token until that is the end token.
+    sentence for its n best hypotheses stops according to `stop`, by default
+    when no live hypothesis can be one of them, or at the maximum length. The
+    last token at the maximum length is always the end token, so every
+    hypothesis ends with one. With beam size 1 the search is greedy: it takes
+    the best token until that is the end token.
     """
 
     _count = "beam_size"
@@ -143,14 +139,17 @@ class BeamSearch(_SearchSettings):
     ) -> Any:
         """Returns True where the search must go on below the maximum length.
 
-        log P never increases. That of a live hypothesis, over the penalty of
-        the maximum length, therefore bounds its score. There is no lower
-        bound, since all following tokens may have probability 1.
+        log P never increases: over the penalty of the maximum length, log P of
+        a live hypothesis bounds its score. The bound is tight, since all
+        following tokens may have probability 1.
 
-        Arrays or tensors are log P of the best live hypotheses, `[B]`, and the
-        scores of the K best finished ones, `[B, K]`; both -inf in empty slots.
-        `count` is n. The tokens decoded so far, at least 1, and the maximum
-        lengths, `[B]`, are float32.
+        Args:
+            log_probs: Log P of the best live hypotheses, `[B]`; -inf if none.
+            finished_scores: Scores of the K best finished hypotheses, `[B, K]`;
+                -inf in empty slots.
+            count: n.
+            length: Tokens decoded so far, at least 1, in float32.
+            max_lengths: Float32 `[B]`.
         """
         if self.stop == "exact":
             bound = log_probs / self.penalty(max_lengths)
@@ -162,10 +161,10 @@ class BeamSearch(_SearchSettings):
 
     @classmethod
     def from_dict(cls, values: Any, owner: str) -> "BeamSearch":
-        """Returns the settings that the file of an `owner` contains."""
+        """Returns settings from a file; `owner` is its name in messages."""
         try:
             return cls(**values)
-        except (TypeError, InputError) as error:  # TypeError: another field
+        except (TypeError, InputError) as error:  # TypeError: unknown fields
             names = ", ".join(field.name for field in dataclasses.fields(cls))
             raise InputError(
                 f"The search of {owner} must have valid values of {names}. "
@@ -174,7 +173,7 @@ class BeamSearch(_SearchSettings):
 
 
 def _shared(name: str) -> Any:
-    """Returns a field that `BeamSearch` has, too."""
+    """Returns a field of `BeamSearch`."""
     return copy.copy(BeamSearch.__dataclass_fields__[name])
 
 
@@ -185,18 +184,16 @@ class Sampling(_SearchSettings):
 
     Each token is drawn from the model's distribution. Its log-probabilities
     are divided by the temperature, then only the `top_k` most likely tokens
-    are kept, then the smallest set of the most likely of these whose
-    probabilities have at least the sum `top_p` (the nucleus; Holtzman et al.
-    2020). Tokens that are as likely as the last one kept are kept too. The
-    last token at the maximum length is always the end token.
+    are kept, then the fewest of these that together have at least the
+    probability `top_p` (the nucleus; Holtzman et al. 2020). Tokens that are as
+    likely as the last one kept are kept too. The last token at the maximum
+    length is always the end token.
 
-    Samples depend on the seed and the ids of the source, and not on other
-    sources, their order or their batches: the same source always has the
-    same samples, until the seed changes. The first of several samples are
-    those that a smaller `num_samples` draws, but samples are returned best
-    first, by the score that `BeamSearch` has: log P of the model itself,
-    without temperature, top-k and top-p, over the length penalty. Two samples
-    may be the same.
+    Samples depend on the seed and the ids of the source only, not on other
+    sources, their order or their batches. A larger `num_samples` draws the
+    same samples first. Samples are returned best first, by the score of
+    `BeamSearch`: log P of the model itself, without temperature, top-k and
+    top-p, over the length penalty. Two samples may be the same.
     """
 
     _count = "num_samples"
@@ -218,12 +215,12 @@ class Sampling(_SearchSettings):
         default=1.0,
     )
     seed: int = fields.described(
-        fields.SEED, "another seed gives other translations", default=0
+        fields.SEED, "different seeds give different translations", default=0
     )
     num_samples: int | None = fields.described(
         _COUNT,
-        "translations drawn per sentence, at most 256, of which the best are "
-        "returned; by default as many as are returned",
+        "translations drawn per sentence, at most 256; the best are returned; "
+        "by default as many as are returned",
         default=None,
     )
     alpha: float = _shared("alpha")
@@ -239,7 +236,7 @@ Search = BeamSearch | Sampling
 def converted(
     search: Search, search_class: type[BeamSearch] | type[Sampling]
 ) -> Search:
-    """Returns settings of a class, with the fields that both classes have."""
+    """Converts settings to a class; fields of one class only are dropped."""
     if isinstance(search, search_class):
         return search
     names = vars(search).keys() & search_class.__dataclass_fields__.keys()

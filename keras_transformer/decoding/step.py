@@ -1,6 +1,6 @@
 """One decoding step: the next token of every hypothesis.
 
-It runs on every backend of Keras, and knows no search.
+It runs on every Keras backend, and is independent of the search.
 
 Letters: B = batch, K = hypotheses decoded side by side (the beam), N = B * K,
 S = source length, P = positions decoded so far, H = heads, w = width of a
@@ -19,9 +19,9 @@ from keras_transformer.decoding.rows import Rows
 class DecoderCache(NamedTuple):
     """The values that decoding keeps between steps, outside of layers.
 
-    The keys of all K hypotheses lie side by side, so that the cache is never
-    reordered when hypotheses change places; `ancestry` says which of them
-    are a hypothesis' own past. With an `attention_window`, P is at most that.
+    The cache contains the keys of all K hypotheses side by side, and is never
+    reordered when hypotheses swap; `ancestry` marks each hypothesis' own past.
+    An `attention_window` limits P.
     """
 
     layers: tuple[parts.Pair, ...]  # of each layer, [B, H, P*K, w]
@@ -35,22 +35,19 @@ class StepDecoder:
 
     Args:
         model: A `Transformer`.
-        max_length: The number of positions to decode at most, an integer or
-            a scalar tensor.
+        max_length: Maximum number of positions, an integer or a scalar tensor.
         beam_size: K, an integer or a scalar tensor.
-        rows: Converts between shapes. Default: `Rows` for `beam_size`, which
-            is not used otherwise.
-        compare: Whether replaced classes are compared, which decodes three
-            tokens.
+        rows: Converts between shapes; replaces `beam_size`. Default: `Rows`.
+        compare: Whether to verify replaced classes, by decoding three tokens.
 
     Attributes:
-        embed: Embeds ids, a `parts.EmbeddingStep`.
+        embed: Embeds ids, from `parts.prepare_embedding`.
         layers: The decoder's layers, each a `parts.LayerStep`.
 
     Raises:
         ValueError: If a class of the model overrides a method that steps leave
-            out (`Transformer.check_step_by_step`), or if steps compute
-            something else with a class that was replaced.
+            out (`Transformer.check_step_by_step`), or a replaced class needs
+            more than one position.
 
     Example:
 
@@ -82,7 +79,7 @@ class StepDecoder:
         self._rows = rows
         self._window = model.config.attention_window
         target = (model.target_embedding, model.target_positions)
-        self.embed = parts.EmbeddingStep(*target, max_length, rows, dtype)
+        self.embed = parts.prepare_embedding(*target, max_length, rows, dtype)
         layers = model.decoder.layers
         self.layers = [parts.LayerStep(layer, rows, dtype) for layer in layers]
         norm = model.decoder.final_norm
@@ -168,4 +165,4 @@ class StepDecoder:
         """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
         if self._final_norm is not None:
             x = self._final_norm(x)
-        return self._rows.of_hypotheses(self._project(x))
+        return self._rows.unflatten(self._project(x))

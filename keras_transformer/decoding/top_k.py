@@ -10,11 +10,11 @@ import tensorflow as tf
 from keras_transformer.decoding import search_arrays
 
 _BLOCK_SIZES = range(32, 129)
-_COUNT = 8  # the number of best tokens for which the size is chosen
+_COUNT = 8  # the number of tokens for which the block size is best
 
 
 def block_size(vocab_size: int | None) -> int | None:
-    """Returns a size of blocks that V is a multiple of, None without one."""
+    """Returns a block size that divides V, or None."""
     # The maxima of V/n blocks are searched, and then `count` blocks of n
     # tokens: the fewest together where n is the square root of V/count.
     sizes = [n for n in _BLOCK_SIZES if vocab_size and not vocab_size % n]
@@ -27,9 +27,8 @@ def top_k(
 ) -> tuple[tf.Tensor, tf.Tensor]:
     """`tf.math.top_k` over a vocabulary, `[B, K, V]` or `[N, V]`.
 
-    The best `count` values are in the `count` blocks with the best maxima,
-    which takes a fifth of the time. Of equal values that are not all among the
-    best, any may be returned.
+    Five times as fast: the best `count` values are in the `count` blocks with
+    the best maxima. Of equal values, any may be returned if not all are.
     """
     vocab_size = log_probs.shape[-1]
     size = block_size(vocab_size)

@@ -1,6 +1,6 @@
 """`fit` and `evaluate` on TensorFlow, exact on any number of replicas.
 
-Letters: B = sequences of a replica's share of the batch, T = target length,
+Letters: B = sequences in a replica's share of the batch, T = target length,
 V = vocabulary.
 """
 
@@ -20,7 +20,7 @@ _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
 def _without_class_weight(method: Callable) -> Callable:
-    """Makes a method of `keras.Model` refuse `class_weight`."""
+    """Makes a method of `keras.Model` raise if it gets `class_weight`."""
 
     @functools.wraps(method)
     def checked(*args: Any, **kwargs: Any) -> Any:
@@ -28,7 +28,7 @@ def _without_class_weight(method: Callable) -> Callable:
         class_weight = arguments.get("class_weight")
         if class_weight is not None:
             raise ValueError(
-                "Keras has no class_weight for sequences of labels. Received: "
+                "Sequences of labels have no class_weight. Received: "
                 f"class_weight={class_weight}. Pass a sample_weight of shape "
                 "[B, T] instead."
             )
@@ -41,21 +41,21 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
     """A `keras.Model` whose loss is a mean over the batch's target tokens.
 
     Keras averages the losses, gradients and metrics of the replicas, so that
-    a token weighs more on a replica that has fewer of them. Here the loss,
-    its gradient, clipping and all logged values are those of the global
-    batch: the same on one replica and on many, for shares of any size.
+    tokens weigh more on a replica with fewer of them. Here the loss, its
+    gradient, clipping and all logged values refer to the global batch: they are
+    the same on any number of replicas, for shares of any size.
 
     The compiled optimizer, loss and metrics are used as in Keras. The loss
-    must give a value per token (its `call`, not `compute_loss`); each value is
-    weighted by `sample_weight`, `[B]` or `[B, T]`, and padding by 0. So are
-    the values of `weighted_metrics`; Keras passes no weights to `metrics`,
-    among which those of this package ignore padding by themselves. `fit` also
-    logs `gradient_norm`, the mean norm of the gradient before clipping.
+    must return a value per token. `sample_weight`, `[B]` or `[B, T]`, weights
+    these values and the values of `weighted_metrics`; padding weighs 0. Keras
+    passes no weights to `metrics`; the metrics of this package ignore padding.
+    `fit` also logs `gradient_norm`, the mean norm of the gradient before
+    clipping.
 
     A subclass is built by its constructor and has a `config.pad_id`. Its
     `output_projection()` returns the matrix and the bias that project its
-    `states(inputs, training)` to logits, for a product that is fused with the
-    paper's loss; or None.
+    `states(inputs, training)` to logits, to be fused with the paper's loss; or
+    None.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -76,22 +76,20 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         """Configures training; see `keras.Model.compile`.
 
         `global_clipnorm` of the optimizer limits the norm of the gradient of
-        the global batch. Each replica computes its share of a batch in
-        `gradient_accumulation_steps` parts, one after the other, to save
-        memory: one update with the same gradient. `jit_compile=True` lets XLA
-        compile the forward and backward pass of each replica, or of a part;
-        `"auto"` is False, since it compiles again for every length of batch.
-        With `auto_scale_loss` the loss is scaled in float16, mixed or not, so
-        that its gradients do not underflow. What cannot be honored exactly
-        raises a ValueError.
+        the global batch. To save memory, each replica computes its share of a
+        batch in `gradient_accumulation_steps` parts; the update is the same.
+        With `jit_compile=True` XLA compiles the forward and backward pass of
+        each replica, or of a part; `"auto"` is False, since XLA compiles every
+        length of batch again. With `auto_scale_loss` the loss is scaled in
+        float16, mixed or not, so that gradients do not underflow. Arguments
+        that would make the result inexact raise a ValueError.
         """
         strategy = self.distribute_strategy
         replicas = strategy.num_replicas_in_sync
         if replicas > 1 and steps_per_execution != 1:
             raise ValueError(
-                "Keras does not support steps_per_execution on several "
-                f"replicas. Received: steps_per_execution={steps_per_execution}"
-                f", {replicas} replicas; leave it out."
+                "steps_per_execution must be 1 on several replicas. "
+                f"Received: steps_per_execution={steps_per_execution}"
             )
         if gradient_accumulation_steps < 1:
             raise ValueError(
@@ -109,26 +107,21 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         inner = getattr(optimizer, "inner_optimizer", optimizer)
         if keras_overrides.optimizer_strategy(inner) is not strategy:
             raise ValueError(
-                "The optimizer must be created in the scope of the strategy "
-                "that the model was created in. Create it within `with "
-                "strategy.scope():`."
+                "The optimizer must be created in the scope of the model's "
+                "strategy, within `with strategy.scope():`."
             )
         if inner.gradient_accumulation_steps:
             raise ValueError(
-                "The optimizer must not accumulate gradients: it would average "
-                "batches, whatever their number of tokens. Received: "
-                "gradient_accumulation_steps="
-                f"{inner.gradient_accumulation_steps}. Use larger batches "
-                "with compile(..., gradient_accumulation_steps=N), which "
-                "computes each batch in N parts."
+                "The optimizer must not accumulate gradients, since it ignores "
+                "the number of tokens. Received: gradient_accumulation_steps="
+                f"{inner.gradient_accumulation_steps}. Pass it to compile."
             )
         if replicas > 1 and inner.use_ema and inner.ema_overwrite_frequency:
             raise ValueError(
                 "Keras cannot overwrite weights with their moving averages "
-                "during training on several replicas. Received: use_ema=True, "
+                "during training on several replicas. Received: "
                 f"ema_overwrite_frequency={inner.ema_overwrite_frequency}, "
-                f"{replicas} replicas; leave ema_overwrite_frequency out: fit "
-                "then overwrites the weights when it ends."
+                f"{replicas} replicas. Leave it out: fit does it at the end."
             )
         with strategy.scope():
             # Keras scales the loss of mixed_float16 only.
@@ -138,7 +131,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             super().compile(
                 optimizer,
                 loss,
-                jit_compile=False,  # of the whole step, with its reductions
+                jit_compile=False,  # XLA compiles the gradients alone
                 steps_per_execution=steps_per_execution,
                 auto_scale_loss=auto_scale_loss,
                 **kwargs,
@@ -188,8 +181,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         losses = self._token_loss(labels, tf.cast(logits, tf.float32))
         if losses.shape.rank != 2:
             raise ValueError(
-                "The loss must give a value per target token, [B, T]. "
-                f"Received: {self.loss}, which gives {losses.shape}"
+                "The loss must return a value per target token, [B, T]. "
+                f"Received: {self.loss}, which returns {losses.shape}"
             )
         return losses, logits
 
@@ -197,17 +190,17 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         """Updates the weights with a replica's share of a batch."""
         batch, tokens = self._weighted(data)
         gradients, loss = self._gradients(batch)
-        # One collective operation takes one dtype.
+        # A collective operation takes a single dtype.
         loss = tf.cast(loss, gradients[0].dtype)
         gradients, loss = _all_reduce([gradients, loss])
         self._track("loss", loss, tokens)
         norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
-        # If a scaled gradient overflows, there is no update.
+        # There is no update if a scaled gradient overflows.
         scaled = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
         counts = tf.math.is_finite(norm) | (not scaled)
         self._track("gradient_norm", tf.where(counts, norm, 0.0), counts)
-        # The step that finds the end of the data cancels all operations on a
-        # batch. The iteration counter must be among them, to stay right.
+        # At the end of the data all operations on the batch are cancelled; so
+        # must be the update of the iteration counter.
         with tf.control_dependencies([loss]):
             self.optimizer.apply(gradients, self.trainable_variables)
         return self._results()
@@ -221,7 +214,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         return results
 
     def _weighted(self, data: Any) -> tuple["_Batch", tf.Tensor]:
-        """Returns a batch, and the sum of its weights over all replicas."""
+        """Returns a batch, and the sum of the weights over all replicas."""
         inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
         weights = token_weights(labels, self.config.pad_id, weights)
         total = _all_reduce(tf.reduce_sum(weights))
@@ -235,7 +228,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         inputs, labels, weights, shares = batch
         losses, logits = self.token_losses(inputs, labels, training)
         self.compute_metrics(inputs, labels, tf.stop_gradient(logits), weights)
-        # `add_loss` and regularizers, which every replica and part adds.
+        # From `add_loss` and regularizers; every replica and part adds them.
         added = [tf.cast(tf.reduce_sum(x), tf.float32) for x in self.losses]
         times = parts * self.distribute_strategy.num_replicas_in_sync
         return tf.reduce_sum(losses * shares) + sum(added) / times
@@ -257,8 +250,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         variables = self.trainable_variables
         zeros = [tf.zeros(v.shape, _sum_dtype(v)) for v in variables]
         _, gradients, loss = tf.while_loop(
-            # Empty parts run too, so that every replica draws the same number
-            # of dropout seeds.
+            # Empty parts run too, so that dropout seeds stay equal.
             lambda part, *_: part < parts,
             add_part,
             (tf.constant(0), zeros, tf.constant(0.0)),
@@ -278,19 +270,19 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         zero = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, values, unconnected_gradients=zero)
         return [
-            # That of a tied embedding is a sum of rows and a matrix.
+            # The gradient of a tied embedding is sparse and dense.
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
             for g, v in zip(gradients, variables, strict=True)
         ], loss
 
     def _track(self, name: str, value: Any, weight: Any) -> None:
-        """Adds a value that all replicas have to a mean."""
+        """Adds a value, equal on all replicas, to a mean."""
         metric = next(m for m in self.metrics if m.name == name)
         replicas = self.distribute_strategy.num_replicas_in_sync
         metric.update_state(value, tf.cast(weight, tf.float32) / replicas)
 
     def _results(self) -> dict[str, Any]:
-        """Returns the results of the metrics, over all replicas."""
+        """Returns the metrics' results over all replicas."""
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync == 1:
             return self.get_metrics_result()
@@ -298,7 +290,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:
-            # Keras averages them over their first axis, which scalars lack.
+            # Keras averages them over the first axis, which scalars lack.
             results = {k: v[tf.newaxis] for k, v in results.items()}
         return results
 
@@ -315,8 +307,7 @@ class _Batch(NamedTuple):
 class _States(keras.layers.Layer):
     """Calls a model's `states` as Keras calls `call`.
 
-    Keras then drops what `add_loss` added in the last step, passes `training`
-    on to all layers and casts weights.
+    Keras then clears the added losses, passes `training` on, and casts weights.
     """
 
     def __init__(self, model: DistributedFit) -> None:
@@ -335,29 +326,29 @@ def _all_reduce(values: Any) -> Any:
 
 
 def _sum_dtype(variable: Any) -> str:
-    """Returns the dtype in which gradients of a variable are summed."""
+    """Returns the dtype for sums of gradients of a variable."""
     return keras.backend.result_type(variable.dtype, "float32")
 
 
 def _token_loss(loss: Any, pad_id: int) -> Callable:
-    """Returns the function of the compiled loss per token."""
+    """Returns the compiled loss as a function with a value per token."""
     if loss is None:
         raise ValueError(
-            "compile() needs a loss that has a value per target token, such "
-            "as LabelSmoothedCrossEntropy(). Received: loss=None"
+            "compile() needs a loss with a value per target token, such as "
+            "LabelSmoothedCrossEntropy(). Received: loss=None"
         )
     loss = keras.losses.get(loss)
     if getattr(loss, "pad_id", pad_id) != pad_id:
         raise ValueError(
             "The loss and the model must have the same pad_id. Received: "
-            f"{loss.pad_id} of the loss, {pad_id} of the model"
+            f"pad_id={loss.pad_id} and {pad_id}"
         )
     argument = inspect.signature(loss).parameters.get("from_logits")
     default = getattr(argument, "default", None)
     if getattr(loss, "from_logits", None) is False or default is False:
         raise ValueError(
-            "The model gives logits, and the loss expects probabilities. "
-            f"Received: loss={loss}; give it from_logits=True."
+            "The loss must accept logits. Received: "
+            f"loss={loss}. Create it with from_logits=True."
         )
     if not isinstance(loss, keras.losses.Loss):
         return loss
@@ -365,6 +356,6 @@ def _token_loss(loss: Any, pad_id: int) -> Callable:
         raise ValueError(
             "The loss of a Transformer is a mean over target tokens. "
             f"Received: {type(loss).__name__} with "
-            f"reduction={loss.reduction!r}; leave the reduction out."
+            f"reduction={loss.reduction!r}. Leave it out."
         )
     return loss.call

@@ -1,7 +1,7 @@
 """Fused operations for training on TensorFlow.
 
 They compute `smoothed_cross_entropy` and Keras' Adam with fewer passes over
-memory, which limits their speed.
+memory.
 """
 
 from typing import Any
@@ -23,30 +23,29 @@ def fused_linear_cross_entropy(
 
     The labels are `[B, T]`, the states `[B, T, d_model]` in any float dtype,
     the matrix `[V, d_model]` and the bias `[V]`. The losses, float32 `[B, T]`,
-    are those of `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in
-    the dtype of the states, have no gradient. That of the losses is found
-    without that of the logits. With p = softmax(z), one-hot labels y, weights
-    u from above, e = `label_smoothing`, other = e / (V - 1) and
-    excess = 1 - e - other, it is
+    equal `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in the dtype
+    of the states, have no gradient. With p = softmax(z), one-hot labels y,
+    upstream gradient u, e = `label_smoothing`, other = e / (V - 1) and
+    excess = 1 - e - other, the gradient of the losses is
 
         states:  u (p - excess y) matrix      - u other sum(matrix)
         matrix:  (p - excess y)^T (u states)  - other sum(u states)
 
-    where excess y + other is the smoothed target. This saves half of the
-    passes over `[B, T, V]` values: a tenth of a training step on a CPU.
+    where excess y + other is the smoothed target. Without the gradient of the
+    logits, half of the passes over `[B, T, V]` values are saved.
     """
     import tensorflow as tf
 
-    # TensorFlow expects the gradient of a variable in another form.
+    # The gradient of a variable would need a different form.
     matrix, shape = tf.convert_to_tensor(matrix), ops.shape(labels)
-    if bias is not None:  # the last column of the matrix; the states have a 1
+    if bias is not None:  # as a last column of the matrix, times 1
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)
         ones = ops.ones_like(states[..., :1])
         states = ops.concatenate([states, ones], axis=-1)
     vocab_size, width = matrix.shape
     labels = ops.reshape(ops.cast(labels, "int32"), (-1,))  # [N], N = B T
     other = label_smoothing / (vocab_size - 1)
-    excess = 1.0 - label_smoothing - other  # of the label over another token
+    excess = 1.0 - label_smoothing - other  # of the label over other tokens
     dtype = states.dtype
 
     @ops.custom_gradient
@@ -99,17 +98,17 @@ def fused_linear_cross_entropy(
 class FusedAdam(keras.optimizers.Adam):
     """Keras' Adam as one TensorFlow operation per variable.
 
-    Keras' own takes about ten, each of which reads and writes memory: 26 ms
-    instead of 10 ms for 7.6M parameters on two cores. The moments of variables
-    in half precision are float32. TensorFlow only: a model that was compiled
-    with it must be compiled again on another backend.
+    Keras' own takes about ten, which read and write memory: 26 ms instead of
+    10 ms for 7.6M parameters on two cores. The moments of variables in half
+    precision are float32. TensorFlow only: on a different backend a model must
+    be compiled again.
     """
 
     def add_variable(
         self, *args: Any, dtype: Any = None, name: Any = None, **kwargs: Any
     ) -> Any:
-        # In float16 squared gradients and epsilon would be 0, and in bfloat16
-        # 1 - beta_2. Keras assigns averages (EMA) to the weights as they are.
+        # Squared gradients and epsilon would be 0 in float16, and 1 - beta_2 in
+        # bfloat16. Keras assigns averages (EMA) to the weights without a cast.
         half = dtype in ("float16", "bfloat16")
         if half and not str(name).endswith("average"):
             dtype = "float32"
@@ -143,7 +142,7 @@ class FusedAdam(keras.optimizers.Adam):
                 grad=gradient,
             )
             return
-        # The operation needs all in one dtype.
+        # The operation needs a single dtype.
         self.assign_add(first, (1.0 - beta_1) * (gradient - first))
         self.assign_add(second, (1.0 - beta_2) * (gradient**2 - second))
         rate *= tf.sqrt(1.0 - beta_2**step) / (1.0 - beta_1**step)

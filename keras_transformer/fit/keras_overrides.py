@@ -1,4 +1,4 @@
-"""Every private attribute of Keras that this library overrides or reads.
+"""All private attributes of Keras that this library overrides or reads.
 
 tests/fit/test_keras_overrides.py fails when Keras changes one of them.
 """
@@ -11,10 +11,9 @@ import keras
 class BuiltWithoutData(keras.Model):
     """A model of `[B, T, V]` logits that `fit` does not build from a batch.
 
-    Under a strategy Keras builds model, metrics and optimizer from the first
-    batch, which it averages over the replicas. That fails if their shares
-    differ in size, and the batch is lost. This model is built by its
-    constructor, and the metrics from its `config.vocab_size`.
+    Under a strategy Keras builds model, metrics and optimizer from the average
+    of the replicas' first batches, which fails if these differ in size. Here
+    the constructor builds the model, and `config.vocab_size` the metrics.
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
@@ -30,7 +29,7 @@ class BuiltWithoutData(keras.Model):
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
-    Keras sums them itself, after it has clipped those of each replica.
+    Keras would sum them after clipping on each replica.
     """
     optimizer._all_reduce_sum_gradients = list
 

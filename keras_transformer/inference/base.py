@@ -1,4 +1,4 @@
-"""What all translators do: arguments, batches, documents."""
+"""Base class of translators: arguments, batches, documents."""
 
 import abc
 import copy
@@ -35,26 +35,24 @@ class BaseTranslator(abc.ABC):
     scores -inf. Several threads may use one translator.
     """
 
-    task: Task = TranslationTask()  # what the model is trained for
+    task: Task = TranslationTask()  # of the model
     num_translations: int  # n, returned per text
-    search: Search | None = None  # None: not known
-    max_length: int | None = None  # tokens that the model takes, if known
+    search: Search | None = None  # None: unknown
+    max_length: int | None = None  # the model's, in tokens, if known
     dtype: str | None = None  # of the weights, if known
-    metadata: Mapping[str, Any] = {}  # what is recorded of the model
-    checkpoints: Sequence[tuple[Any, Any]] = ()  # each run, and its file
-    models: Sequence[Any] = ()  # Keras models, of which an export has none
-    target_languages: Sequence[str] = ()  # that the start of a source may name
+    metadata: Mapping[str, Any] = {}  # the runs of the model, and more
+    checkpoints: Sequence[tuple[Any, Any]] = ()  # each run and its file
+    models: Sequence[Any] = ()  # Keras models; none for an export
+    target_languages: Sequence[str] = ()  # a source may begin with one
     batch_tokens: int = 2048  # default of the argument
     workers: int = 1  # default of the argument
     recommended_workers: int = 1  # the fastest number for many texts
-    max_batch_size: int = 128  # each text needs K rows of V log-probabilities
+    max_batch_size: int = 128  # texts
     has_trace: bool = False  # whether its search can be traced
-
-    # === What a kind of translator provides ===
 
     @abc.abstractmethod
     def _encode_sources(self, texts: Sequence[str]) -> list[Any]:
-        """Returns sources as the methods below take them."""
+        """Returns sources in the form that the methods below take."""
 
     @abc.abstractmethod
     def _encode_targets(self, texts: Sequence[str]) -> list[Any]: ...
@@ -63,7 +61,7 @@ class BaseTranslator(abc.ABC):
         return self._encode_targets(prefixes)
 
     def _length(self, encoded: Any) -> float:
-        """Returns the tokens of a text, without the end token."""
+        """Returns the number of tokens, without the end token."""
         return len(encoded)
 
     @abc.abstractmethod
@@ -76,28 +74,18 @@ class BaseTranslator(abc.ABC):
     def _score_batch(
         self, sources: list[Any], targets: list[Any]
     ) -> list[Score | None]:
-        """Scores one batch; None stands for pairs that are too long.
-
-        The empty translation of an empty source has the log-probability 0.
-        """
+        """Scores one batch; None stands for pairs that are too long."""
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of all layers; see `Translator.attention`."""
         self.check_layers()
 
     def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        """Does what `Tokenizer.check_languages` does."""
+        """Raises as `Tokenizer.check_languages`."""
         check_languages(self.target_languages, False, texts, first)
 
-    # === The same for all ===
-
-    @property
-    def has_attention(self) -> bool:
-        """Whether it has `attention`."""
-        return bool(self.models)
-
     def check_layers(self) -> None:
-        """Raises InputError if the model is an export, without layers."""
+        """Raises InputError for an export, which has no layers."""
         if not self.models:
             raise InputError(
                 "This needs the layers of a model. Received: an export. Open "
@@ -119,11 +107,11 @@ class BaseTranslator(abc.ABC):
         return run.get("source"), run.get("target")
 
     def for_corpus(self, task: Task) -> "BaseTranslator":
-        """Returns the translator for the sources of a corpus with this task."""
+        """Returns this translator for a corpus with a given task."""
         if self.task.name != task.name:
             raise InputError(
-                f"A model for {self.task.name} must be evaluated on a corpus "
-                f"for it. Received: a corpus for {task.name}"
+                f"A model for {self.task.name} needs a corpus for it. "
+                f"Received: a corpus for {task.name}"
             )
         translator = copy.copy(self)
         translator.task = task
@@ -151,13 +139,12 @@ class BaseTranslator(abc.ABC):
             texts: One text, or an iterable, NumPy array or string tensor of
                 texts. A text is a `str`, UTF-8 `bytes` or a scalar string
                 tensor.
-            batch_tokens: Source tokens in a batch, padding included; less
-                takes less memory. A batch has at most `max_batch_size` texts.
-                Default: the attribute.
+            batch_tokens: Maximum number of source tokens in a batch, padding
+                included; smaller batches take less memory. A batch contains
+                at most `max_batch_size` texts. Default: the attribute.
             workers: Batches translated at the same time. Default: the
-                attribute. For many texts, `recommended_workers` are faster.
-            prefixes: The beginning of each translation, one text per text;
-                "" for any.
+                attribute. `recommended_workers` is faster for many texts.
+            prefixes: How each translation must begin; "" for no constraint.
             progress: Called after each batch with its number of texts.
 
         Returns:
@@ -165,9 +152,9 @@ class BaseTranslator(abc.ABC):
             `Translation` per text, in the order of the texts.
 
         Raises:
-            InputError: If a text is not a string of valid Unicode, a number
-                not a positive integer, not each text has one prefix, or the
-                model takes no prefix.
+            InputError: If a text is not valid Unicode, a number is not a
+                positive integer, the numbers of texts and prefixes differ, or
+                the model does not support prefixes.
         """
         texts, is_single = read_texts(texts)
         prefixes = [""] * len(texts) if prefixes is None else prefixes
@@ -196,24 +183,26 @@ class BaseTranslator(abc.ABC):
     ) -> TranslatedDocument:
         r"""Translates a text of several sentences and lines.
 
-        Line breaks, blank lines, indentation, spaces between sentences and the
-        marks of lists at the beginning of a line (`-`, `*`, `>`, `#`) are
-        kept, and so is a sentence without letters. A sentence ends with its
-        line. One that occurs twice is translated once. A token of a target
-        language counts for the sentences after it in its line too.
+        Line breaks, blank lines, indentation, spaces between sentences, list
+        markers at the beginning of a line (`-`, `*`, `>`, `#`) and sentences
+        without letters are kept. A sentence ends with its line. Repeated
+        sentences are translated once. A language token also applies to the
+        following sentences in its line.
 
         Args:
             text: One text, as in `translate`.
             split: Returns the sentences of a text, each with the whitespace
                 that follows it.
-            target_language: One of `target_languages`, where a text names none.
+            target_language: One of `target_languages`, for sentences without
+                a language token.
             options: `batch_tokens`, `workers` and `progress` of `translate`.
 
         Returns:
-            A `TranslatedDocument`. Its translation of a sentence has one line.
+            A `TranslatedDocument`. Each translated sentence is one line.
 
         Raises:
-            InputError: If there is no such language, or not one valid text.
+            InputError: If the language is unknown, or `text` is not one valid
+                text.
 
         Example:
 
@@ -234,24 +223,23 @@ class BaseTranslator(abc.ABC):
     ) -> Score | list[Score]:
         """Returns how likely given translations are.
 
-        The tokenizer decides how a target is split into tokens. The search
-        may have produced the same text from other tokens: its score is then
-        different.
+        The tokenizer splits a target into tokens. If the search produced the
+        same text from different tokens, its score differs.
 
         Args:
             sources: As in `translate`. The empty translation of an empty
                 source is certain: its log-probability is 0.
             targets: The translation of each source.
-            options: `batch_tokens`, which counts those of targets, `workers`
-                and `progress` of `translate`.
+            options: `batch_tokens` (of targets), `workers` and `progress` of
+                `translate`.
 
         Returns:
             A `Score` for a single pair, else a list with one per pair.
 
         Raises:
             InputError: If the numbers of sources and targets differ, a text
-                is not valid, one is longer than the model reads, or the
-                outputs of the model are not any text.
+                is invalid or longer than the model reads, or the model is a
+                parser.
         """
         self._check_text_targets("The score of a given output")
         sources, is_single = read_texts(sources, "sources")
@@ -263,8 +251,7 @@ class BaseTranslator(abc.ABC):
                 f"{len(targets)} targets"
             )
         self.check_languages(sources)
-        sides = self._encode_sources(sources), self._encode_targets(targets)
-        scores = self._in_batches(self._score_batch, sides, sides[1], **options)
+        _, scores = self._score_pairs(sources, targets, **options)
         if None in scores:
             raise InputError(
                 "A text to score must not be longer than the model reads. "
@@ -276,17 +263,23 @@ class BaseTranslator(abc.ABC):
     def score_corpus(
         self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[Score | None]:
-        """Returns the scores of pairs, None where a pair is not measured.
+        """Returns scores; None for pairs that are empty or too long.
 
-        Pairs with an empty side, or longer than the model reads, are not.
-        Arguments are those of `score`; the targets of a parser are trees.
+        The arguments are as in `score`. For a parser, targets are trees.
         """
-        sides = self._encode_sources(sources), self._encode_targets(targets)
-        scores = self._in_batches(self._score_batch, sides, sides[1], **options)
+        pairs, scores = self._score_pairs(sources, targets, **options)
         return [
             score if all(pair) else None
-            for score, *pair in zip(scores, *sides, strict=True)
+            for pair, score in zip(pairs, scores, strict=True)
         ]
+
+    def _score_pairs(
+        self, sources: Sequence[str], targets: Sequence[str], **options: Any
+    ) -> tuple[list[tuple[Any, Any]], list[Score | None]]:
+        """Returns encoded pairs and their scores."""
+        sides = self._encode_sources(sources), self._encode_targets(targets)
+        scores = self._in_batches(self._score_batch, sides, sides[1], **options)
+        return list(zip(*sides, strict=True)), scores
 
     def _check_text_targets(self, purpose: str) -> None:
         if not self.task.targets_are_text:
@@ -304,10 +297,7 @@ class BaseTranslator(abc.ABC):
         workers: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> list[Any]:
-        """Calls a function with rows of columns; returns a result for each.
-
-        A batch is rows with a similar length of the encoded text.
-        """
+        """Calls a function with batches of rows, in the order of length."""
         tokens = self.batch_tokens if batch_tokens is None else batch_tokens
         workers = self.workers if workers is None else workers
         check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
@@ -323,7 +313,7 @@ class BaseTranslator(abc.ABC):
         pool = ThreadPoolExecutor(workers, "", num_workers.set, [workers])
         with pool:
             run = map if workers == 1 else pool.map
-            # After an error `pool.map` cancels the batches that wait.
+            # After an error, `pool.map` cancels the waiting batches.
             for rows, values in zip(batches, run(call, batches), strict=True):
                 for row, value in zip(rows, values, strict=True):
                     results[row] = value

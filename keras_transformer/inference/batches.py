@@ -1,11 +1,10 @@
-"""Batches of texts of similar length, which threads compute."""
+"""Batches of texts of similar length, for several threads."""
 
 import math
 from collections.abc import Sequence
 from contextvars import ContextVar
 
-# How many threads compute batches at the same time as the current thread, this
-# one included.
+# The number of threads that compute batches, the current one included.
 num_workers: ContextVar[int] = ContextVar("num_workers", default=1)
 
 
@@ -18,9 +17,9 @@ def batches_by_length(
 ) -> list[list[int]]:
     """Groups the indices of texts of similar length, longest first.
 
-    Lengths are without the end token, which counts in `batch_tokens` like
-    padding. Longer texts are cut at `max_length`. There are as many batches as
-    workers, at least.
+    Lengths exclude the end token; `batch_tokens` includes it, and padding.
+    Longer texts are cut at `max_length`. There are at least as many batches
+    as workers.
     """
     lengths = [min(length + 1, max_length) for length in lengths]
     largest = min(max_batch_size, math.ceil(len(lengths) / workers))

@@ -16,19 +16,15 @@ Ids = Sequence[int]  # of one text
 
 
 class Engine(abc.ABC):
-    """Searches and scores sequences of ids.
+    """Searches and scores sequences of ids. Several threads may use it."""
 
-    An engine knows neither texts nor batches of similar length: `Translator`
-    does. Several threads may use it.
-    """
-
-    models: Sequence[Any] = ()  # Keras models, of which an export has none
+    models: Sequence[Any] = ()  # Keras models; none for an export
     special_ids: SpecialIds
     max_length: int  # tokens of a source or target, end token included
     dtype: str  # of the weights
-    batch_tokens: int = 2048  # of sources in a batch, by default
+    batch_tokens: int = 2048  # default of the argument of `translate`
     has_trace: bool = False  # whether its search can be traced
-    recommended_workers: int = 1  # threads that use it fastest for many batches
+    recommended_workers: int = 1  # fastest number of threads for many batches
 
     @abc.abstractmethod
     def search(
@@ -44,7 +40,7 @@ class Engine(abc.ABC):
         Args:
             sources: B sources with their end tokens.
             prefixes: The ids with which each translation begins; may be empty.
-            limits: The most tokens of each translation, end token included,
+            limits: Maximum length of each translation, end token included,
                 int32 `[B]`.
             settings: The search.
             count: n, at most `settings.num_hypotheses`.

@@ -1,22 +1,22 @@
-"""Exports: SavedModels and folders for LiteRT, read without TensorFlow."""
+"""Exports: reads SavedModels and folders for LiteRT, without TensorFlow."""
 
 import dataclasses
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import check_types, read_json, sha256_of
-from keras_transformer.tasks import Task, find_task
+from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
 METADATA_FILE = "keras_transformer.json"
 _SAVED_MODEL = "saved_model.pb"
-# The metadata that are read, and their types.
+# Types of the required metadata.
 _TYPES = {"runs": list, "search": dict, "num_translations": int}
 _LITERT_TYPES = {
     **_TYPES,
@@ -27,9 +27,10 @@ _LITERT_TYPES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Export:
-    """A folder that `keras-transformer export` wrote, by its metadata."""
+    """A folder that `keras-transformer export` wrote."""
 
-    path: Path  # of a SavedModel, the newest version
+    task: ClassVar[Task] = TranslationTask()  # parsers cannot be exported
+    path: Path  # the newest version of a SavedModel
     kind: str  # saved-model or litert
     metadata: Mapping[str, Any]
     search: BeamSearch | None  # None: sampling
@@ -38,12 +39,10 @@ class Export:
     def find(cls, path: str | os.PathLike) -> "Export | None":
         """Reads the metadata of an export; returns None for other folders.
 
-        Of the versions of a SavedModel it takes the one that TensorFlow
-        Serving would load.
+        Like TensorFlow Serving, it takes the newest version of a SavedModel.
 
         Raises:
-            InputError: If it was not written by `keras-transformer export`, or
-                is damaged.
+            InputError: If the export is damaged, or a different program's.
         """
         path = find_folder(path)
         versions = [
@@ -68,15 +67,10 @@ class Export:
             )
         check_types(file, metadata, types)
         search = None
-        if "temperature" not in metadata["search"]:  # of sampling
+        if "temperature" not in metadata["search"]:  # sampling
             with name_file(file):
                 search = BeamSearch.from_dict(metadata["search"], str(path))
         return cls(path=path, kind=kind, metadata=metadata, search=search)
-
-    @property
-    def task(self) -> Task:
-        """Translation: parsers are not exported."""
-        return find_task("translation")
 
     @property
     def languages(self) -> tuple[str | None, str | None]:
@@ -86,7 +80,7 @@ class Export:
 
     @property
     def request(self) -> Mapping[str, Any]:
-        """The arguments of the training of its (first) run."""
+        """The training arguments of the (first) run."""
         return first_run(self.metadata).get("request", {})
 
     def choose_search(
@@ -94,10 +88,7 @@ class Export:
     ) -> tuple[Search | None, int]:
         """Returns the search and the number of translations to use.
 
-        Default: as exported.
-
-        Raises:
-            InputError: If the model was not exported for them.
+        Raises InputError if the export does not support them.
         """
         most, own = self.metadata["num_translations"], self.search
         if self.kind == "saved-model":
@@ -114,16 +105,15 @@ class Export:
                 count = min(most, getattr(settings, "beam_size", most))
         if not fits:
             raise InputError(
-                f"{self.path} must be used with a search that it was exported "
-                f"for. Received: {search}, num_translations={count}. Use the "
-                "run, or export it again."
+                f"{self.path} was exported for a different search. Received: "
+                f"{search}, num_translations={count}. Use the run, or export "
+                "it again."
             )
         return settings, count
 
     def open_files(self) -> tuple[Path, Tokenizer]:
         """Returns the model for LiteRT and its vocabulary, both checked."""
-        # LiteRT opens files with other bytes, and fails later or computes
-        # nonsense.
+        # LiteRT opens damaged files, and crashes later or computes nonsense.
         file = self.path / MODEL_FILE
         tokenizer = Tokenizer.load(self.path)
         with open(file, "rb") as content:
@@ -140,5 +130,5 @@ class Export:
 
 
 def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Returns what is recorded of the (first) run of a model, or {}."""
+    """Returns the metadata of the (first) run of a model, or {}."""
     return next(iter(metadata.get("runs", ())), {})

@@ -23,11 +23,10 @@ _LIMITS = tf.TensorSpec([None], tf.int32)
 
 
 class GraphEngine(KerasEngine):
-    """Searches with one model or several; see `KerasEngine`.
+    """Searches with one or more models; see `KerasEngine`.
 
-    On CPU several workers are up to twice as fast as one if each uses one
-    thread: set the environment variable `TF_NUM_INTRAOP_THREADS=1` before
-    TensorFlow is imported.
+    On CPU, several workers with one thread each are up to twice as fast: set
+    `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
     """
 
     has_trace = True
@@ -60,11 +59,11 @@ class GraphEngine(KerasEngine):
         settings: Search,
         count: int | tf.Tensor,
     ) -> SearchResult:
-        """Does what `search` does, with padded ids `[B, S]` and `[B, p]`.
+        """Searches for padded ids `[B, S]` and `[B, p]`; see `search`.
 
         In a graph, n and fields of the settings may be scalar tensors.
         """
-        # Of an empty batch the maximum is negative.
+        # The maximum of an empty batch is negative.
         longest = tf.maximum(tf.reduce_max(limits), 0)
         step, caches = make_step(
             self.models, source, longest, settings.num_hypotheses
@@ -73,7 +72,7 @@ class GraphEngine(KerasEngine):
         arguments = [step, caches, limits]
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(*arguments, settings, count, **tokens)
-        # The keys of samples are hash values of ids, whatever their padding.
+        # The keys of samples are hash values of ids without padding.
         words = tf.strings.as_string(source) + " "
         words = tf.where(source != self.special_ids.pad_id, words, "")
         joined = tf.strings.reduce_join(words, axis=1)
@@ -93,13 +92,13 @@ class GraphEngine(KerasEngine):
         return searcher, searcher.start(caches, limits, None)
 
     def _graph(self, settings: Search, count: int) -> Callable:
-        """Returns the graph of a search, which is kept."""
-        # LoRA, quantization and a different layer make other variables.
+        """Returns the graph of a search, traced once."""
+        # LoRA, quantization and replaced layers create new variables.
         variables = [x for model in self.models for x in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
             self._traced_variables, self._graphs = variables, {}
         if (settings, count) not in self._graphs:
-            # AutoGraph, which nothing here needs, takes longer than tracing.
+            # AutoGraph is not needed, and takes longer than tracing.
             self._graphs[settings, count] = tf.function(
                 lambda *ids: self.search_tensors(*ids, settings, count),
                 [_IDS, _IDS, _LIMITS],

@@ -26,15 +26,14 @@ from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
-# What models and tokenizers must share to work together.
+# Models and tokenizers that work together have the same values of these.
 _SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
 
 
 class KerasEngine(Engine):
-    """Searches with a model step by step, with NumPy.
+    """Searches with NumPy; a model computes each step.
 
-    Several models (an ensemble) are decoded side by side, and their
-    probabilities of the next token are averaged.
+    The next-token probabilities of several models (an ensemble) are averaged.
 
     Args:
         models: The models.
@@ -54,12 +53,12 @@ class KerasEngine(Engine):
             if ids != own:
                 raise InputError(
                     "The tokenizer must be the one that each model was trained "
-                    f"with. Received: {', '.join(_SHARED_IDS)} and the size of "
-                    f"sources {own} of the tokenizer, {ids} of a model"
+                    f"with. Received: {', '.join(_SHARED_IDS)}, source size: "
+                    f"{own} of the tokenizer, {ids} of a model"
                 )
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = models[0].dtype_policy.name
-        self.special_ids = SpecialIds.of(tokenizer)
+        self.special_ids = SpecialIds.from_tokenizer(tokenizer)
 
     def search(
         self,
@@ -73,7 +72,7 @@ class KerasEngine(Engine):
             self.search_tensors()
         ids, longest, beams = self.special_ids, max(limits), settings.beam_size
         num_candidates = 2 * beams + len(ids.banned_ids)
-        if settings.no_repeat_ngram:  # it may ban each token before
+        if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += longest
         source = padded(sources, ids.pad_id)
         step = make_step(self.models, source, longest, beams)
@@ -81,7 +80,7 @@ class KerasEngine(Engine):
         return beam_search(decoding, limits, settings, count, ids, prefixes)
 
     def search_tensors(self, *arguments: Any) -> SearchResult:
-        """Does what `search` does, in a graph of TensorFlow."""
+        """Searches in a TensorFlow graph; see `GraphEngine`."""
         raise InputError(
             "Sampling and SavedModels need Keras on TensorFlow. Received: the "
             f"backend {keras.config.backend()}"
@@ -130,7 +129,7 @@ def make_step(
 
 @dataclasses.dataclass
 class _Decoding:
-    """Decodes token by token, as `numpy_search.beam_search` asks."""
+    """The argument `decoding` of `numpy_search.beam_search`."""
 
     next_log_probs: Callable  # a step function
     caches: tuple
@@ -148,7 +147,7 @@ class _Decoding:
         self.length += 1
         count = min(self.num_candidates, log_probs.shape[-1])
         best = ops.top_k(log_probs, count)
-        # What the search changes must not be the backend's memory.
+        # The search changes these arrays: they need their own memory.
         best, tokens, log_probs = (
             np.array(ops.convert_to_numpy(x)) for x in (*best, log_probs)
         )

@@ -1,4 +1,4 @@
-"""Opens everything that translates: runs, exports, served models."""
+"""Opens runs, exports and served models."""
 
 import dataclasses
 import os
@@ -45,8 +45,11 @@ def open_translator(
 ) -> BaseTranslator:
     """Opens a run, several runs, an export or a served model.
 
-    `checkpoint`, `dtype`, `target_language`, `tag` and `task` are for runs
-    only.
+    The arguments choose the model and its search, once. What may differ from
+    call to call is an argument of `translate` (`batch_tokens`, `workers`,
+    `prefixes`, `progress`), or an attribute that may be changed
+    (`batch_tokens` and `workers`, the defaults of these arguments, and
+    `max_batch_size`).
 
     Args:
         paths: The folder of a run, a SavedModel or an export for LiteRT;
@@ -55,21 +58,21 @@ def open_translator(
             model on the Hugging Face Hub, `"Helsinki-NLP/opus-mt-en-de"`,
             which is imported the first time; or the address of a model in
             TensorFlow Serving, `"grpc://localhost:8500/en-de"`.
-        search: Settings of the search, but of a SavedModel. Default: those of
-            the (first) folder.
+        search: `BeamSearch` or `Sampling`, for runs; `BeamSearch` for LiteRT.
+            A SavedModel keeps its own. Default: the (first) folder's.
         num_translations: Translations returned per text. Default: 1, or as
             many as were exported.
-        checkpoint: A step, `"best"` or `"last"`, the default.
-        dtype: Of weights and computation. Default: float32.
-        target_language: As in `Tokenizer.translating_to`. Default: the
-            run's.
-        tag: As in `Tokenizer.with_tag`.
-        task: As in `Translator`.
-        threads: Of an export for LiteRT, if there is one worker. Default: the
-            number of cores.
+        checkpoint: For runs: a step, `"best"` or `"last"`, the default.
+        dtype: For runs: of weights and computation. Default: float32.
+        target_language: For runs: as in `Tokenizer.translating_to`. Default:
+            the run's.
+        tag: For runs: as in `Tokenizer.with_tag`.
+        task: For runs: as in `Translator`.
+        threads: For LiteRT: threads of one worker. Default: the number of
+            cores.
 
     Raises:
-        InputError: If a folder has no model, or does not have these options.
+        InputError: If there is no model, or it does not support an argument.
     """
     if isinstance(paths, str | os.PathLike):
         paths = [paths]
@@ -80,30 +83,28 @@ def open_translator(
     if is_served:
         for_runs["search"] = search
     options = [f"{x}={y}" for x, y in for_runs.items() if y is not None]
-    has_export = any(isinstance(folder, Export) for folder in folders)
-    if (has_export or is_served) and (options or len(paths) > 1):
+    is_export = any(isinstance(folder, Export) for folder in folders)
+    if (is_export or is_served) and (options or len(paths) > 1):
         raise InputError(
-            "An export is used alone, as it was exported: with its checkpoint, "
-            "language, type and kind of search. Leave out other options, or "
-            "use the run; `export RUN1 RUN2` makes one of several. Received: "
-            + ", ".join([*map(str, paths), *options])
+            "An export must be opened alone, without arguments for runs. "
+            f"Received: {', '.join([*map(str, paths), *options])}. Use runs; "
+            "`export RUN1 RUN2` exports several as one model."
         )
     if is_served:
         from keras_transformer.inference.serving_client import connect
 
         return connect(str(paths[0]), num_translations)
-    if has_export:
+    if is_export:
         return _open_export(folders[0], search, num_translations, threads)
     if dtype is not None:
         check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
-    runs = folders
-    if len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1:
+    if len({(run.tokenizer_digest, run.task.name) for run in folders}) != 1:
         raise InputError(
             "Runs that translate together must have the same task and "
             f"tokenizer. Received: {', '.join(map(str, paths)) or 'no run'}"
         )
-    tokenizer = runs[0].tokenizer
+    runs, tokenizer = folders, folders[0].tokenizer
     if target_language is not None:
         tokenizer = tokenizer.translating_to(target_language)
         languages = runs[0].languages[0], target_language.strip("<>")
@@ -119,8 +120,7 @@ def open_translator(
         task or runs[0].task,
     )
     translator.checkpoints = checkpoints
-    described = [run.metadata(path) for run, path in checkpoints]
-    translator.metadata = {"runs": described}
+    translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
     return translator
 
 

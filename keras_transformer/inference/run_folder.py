@@ -1,17 +1,6 @@
-"""A run: the folder that training writes and every command takes.
+"""A run: the folder that training writes and every command reads.
 
-config.json              task, architecture, search, languages, statistics
-train.yaml               the request: the flags of the training, after defaults
-tokenizer.model          the vocabulary, which may have several files
-data/                    the prepared corpus, unless the user named one
-checkpoints/step-N.weights.h5, checkpoints/best.weights.h5
-state.npz                what training resumes from
-log.csv                  one row per epoch
-lock, results.lock       held by the process that trains, that evaluates
-tensorboard/             the same figures for TensorBoard
-results.json             what `evaluate` measured
-
-Every file is written atomically.
+docs/guide.md lists its files. Each of them is written atomically.
 """
 
 import dataclasses
@@ -51,25 +40,15 @@ _TYPES = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Run:
-    """A run folder, as its `config.json` describes it.
-
-    Attributes:
-        path: The folder.
-        config: The architecture.
-        task: What the model is for.
-        search: Default settings of the search.
-        languages: Codes of source and target, None where they are unknown.
-        statistics: Numbers of the training data, and where they come from.
-        tokenizer_digest: SHA-256 of the tokenizer.
-    """
+    """A run folder, as described by its `config.json`."""
 
     path: Path
-    config: TransformerConfig
+    config: TransformerConfig  # the architecture
     task: Task
-    search: BeamSearch
-    languages: tuple[str | None, str | None]
-    statistics: dict[str, Any]
-    tokenizer_digest: str
+    search: BeamSearch  # the default
+    languages: tuple[str | None, str | None]  # source and target, if known
+    statistics: dict[str, Any]  # numbers and origin of the training data
+    tokenizer_digest: str  # SHA-256
 
     @staticmethod
     def exists(path: str | os.PathLike) -> bool:
@@ -126,14 +105,14 @@ class Run:
         """Writes the description and the tokenizer of a new run.
 
         Args:
-            path: The folder, which `files.atomic_folder` makes complete.
+            path: The folder; `files.atomic_folder` completes it.
             config: The architecture.
             tokenizer: The tokenizer.
             task: Default: translation.
             search: Default: the task's.
-            languages: As in `Run`.
-            statistics: As in `Run`.
-            request: The arguments of its training, if there was one.
+            languages: Codes of source and target.
+            statistics: Numbers and origin of the training data.
+            request: The arguments of its training, if any.
         """
         task = task or TranslationTask()
         run = cls(
@@ -166,24 +145,24 @@ class Run:
 
     @property
     def best_path(self) -> Path:
-        """Path of the checkpoint with the best validation score."""
+        """The checkpoint with the best validation score."""
         return self.path / "checkpoints" / "best.weights.h5"
 
     @property
     def state_path(self) -> Path:
-        """Path of the training state."""
+        """The training state."""
         return self.path / "state.npz"
 
     def metadata(self, checkpoint: Path) -> dict[str, Any]:
         """Returns the provenance of a checkpoint, for an export.
 
-        `results` are the newest figures of `results.json` for it, by split,
-        or `"test of DATA"` where these are not the run's.
+        `results` contains its newest scores by split, or by `"test of DATA"`
+        for a corpus that is not the run's.
         """
         results: dict[str, Any] = {}
         step = step_of(checkpoint)
         for row in self.results():
-            # A better checkpoint replaces the best under the same name.
+            # The name of the best does not identify its step.
             if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
                 data, split = row.get("data"), row["split"]
                 is_own = data in (None, self.statistics.get("corpus"))
@@ -206,9 +185,8 @@ class Run:
         checkpoints = self.checkpoints()
         if not checkpoints:
             raise InputError(
-                f"{self.path} has no checkpoint yet: it is still training, or "
-                "was stopped before its first checkpoint. Wait, or start the "
-                "same command again."
+                f"{self.path} has no checkpoint yet. Wait, or resume the "
+                "training."
             )
         by_name = {str(step_of(path)): path for path in checkpoints}
         if self.best_path.exists():
@@ -224,7 +202,7 @@ class Run:
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
-        """The tokenizer, which must be the one that the run began with."""
+        """The tokenizer, checked by its SHA-256."""
         tokenizer = Tokenizer.load(self.path)
         if tokenizer.digest != self.tokenizer_digest:
             raise InputError(
@@ -244,7 +222,7 @@ class Run:
         return {name.replace("-", "_"): value for name, value in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:
-        """Writes `train.yaml`, which `train --config` takes."""
+        """Writes `train.yaml`, for `train --config`."""
         import yaml
 
         values = {name: x for name, x in request.items() if x is not None}
@@ -254,7 +232,7 @@ class Run:
             partial.write_text(text, "utf-8")
 
     def results(self) -> list[dict[str, Any]]:
-        """Returns what `evaluate` recorded, the newest last."""
+        """Returns the scores that `evaluate` measured, the newest last."""
         file = self.path / "results.json"
         return read_json(file) if file.exists() else []
 
@@ -264,13 +242,12 @@ class Run:
         """Returns the model with the weights of a checkpoint.
 
         Args:
-            checkpoint: Path of the checkpoint. Default: the newest.
-            dtype: Keras dtype policy, to which the weights are converted:
-                `"bfloat16"` and `"float16"` take half the space. Default:
-                Keras' own default.
+            checkpoint: Default: the newest.
+            dtype: Keras dtype policy; `"bfloat16"` and `"float16"` take half
+                the space. Default: Keras' own.
 
         Raises:
-            InputError: If there is no checkpoint, or it cannot be read.
+            InputError: If there is no checkpoint, or it is damaged.
         """
         checkpoint = checkpoint or self.find_checkpoint()
         from keras_transformer.model import Transformer
@@ -282,18 +259,14 @@ class Run:
     def save_checkpoint(
         self, model: "keras.Model", step: int, max_to_keep: int
     ) -> Path:
-        """Writes the weights, and deletes all but the newest checkpoints.
-
-        One of a later step, which training wrote before it resumed from an
-        earlier state, is deleted too.
-        """
+        """Writes the weights, and deletes all but the newest checkpoints."""
         path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
         save_weights(model, path, step)
         checkpoints = self.checkpoints()
+        # Later steps are from before the training was resumed.
         kept = [x for x in checkpoints if step_of(x) <= step][-max_to_keep:]
-        for checkpoint in checkpoints:
-            if checkpoint not in kept:
-                checkpoint.unlink()
+        for checkpoint in set(checkpoints).difference(kept):
+            checkpoint.unlink()
         return path
 
     def save_best(self, model: "keras.Model", step: int, score: float) -> None:

@@ -1,4 +1,4 @@
-"""`ServedTranslator`: translates with a model that takes texts."""
+"""`ServedTranslator`: translates with an exported model, which takes texts."""
 
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,10 +13,10 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
 
-# Calls a signature with texts by name; outputs have strings as `bytes`.
+# Calls a signature with texts by name; strings in outputs are `bytes`.
 Predict = Callable[[str, Mapping[str, list[str]]], Mapping[str, np.ndarray]]
 
-_CHARACTERS_PER_TOKEN = 4  # about; the model itself counts tokens
+_CHARACTERS_PER_TOKEN = 4  # about, to make batches
 
 
 class ServedTranslator(BaseTranslator):
@@ -24,10 +24,10 @@ class ServedTranslator(BaseTranslator):
 
     Args:
         predict: Calls a signature.
-        name: What messages call the model.
+        name: The model's name in messages.
         signatures: The names of its signatures.
-        num_translations: n, at most that of the export.
-        metadata: What the export recorded, if known.
+        num_translations: n, at most as many as were exported.
+        metadata: The export's metadata, if known.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class ServedTranslator(BaseTranslator):
         rows = zip(*(outputs[name].tolist() for name in names), strict=True)
         n = self.num_translations
         return [
-            # A model may spell bytes that are not UTF-8.
+            # A model may generate bytes that are not UTF-8.
             Translation(
                 [x.decode("utf-8", "replace") for x in found[:n]],
                 scores[:n],
@@ -90,21 +90,17 @@ class ServedTranslator(BaseTranslator):
     def predict(
         self, signature: str, /, **inputs: list[str]
     ) -> Mapping[str, np.ndarray]:
-        """Returns the outputs of a signature, of texts by input, by name.
-
-        Raises InputError if the model does not have the signature.
-        """
+        """Returns the outputs of a signature, by name."""
         if signature not in self.signatures:
             raise InputError(
-                f"This needs a model with the signature {signature}. "
-                f"Received: {self.name} with {', '.join(self.signatures)}. "
-                "Export it again."
+                f"This needs the signature {signature}. Received: {self.name}, "
+                f"with {', '.join(self.signatures)}. Export the run again."
             )
         return self._predict(signature, inputs)
 
 
 def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
-    """Returns the translator of a SavedModel, computed in this process."""
+    """Returns the translator of a SavedModel, which runs in this process."""
     with explain_missing_packages(InputError):
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
@@ -119,17 +115,14 @@ def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
     def predict(
         signature: str, inputs: Mapping[str, list[str]]
     ) -> dict[str, np.ndarray]:
-        # `model` keeps the variables, which signatures do not.
+        # The closure keeps `model`: signatures do not keep its variables.
         tensors = {name: tf.constant(texts) for name, texts in inputs.items()}
         outputs = model.signatures[signature](**tensors)
         return {name: values.numpy() for name, values in outputs.items()}
 
+    name, signatures = str(export.path), list(model.signatures)
     translator = ServedTranslator(
-        predict,
-        str(export.path),
-        list(model.signatures),
-        num_translations,
-        export.metadata,
+        predict, name, signatures, num_translations, export.metadata
     )
     translator.search = export.search
     return translator

@@ -1,7 +1,4 @@
-"""Translates with a model that TensorFlow Serving serves, over gRPC.
-
-It needs the package tensorflow-serving-api.
-"""
+"""Connects to TensorFlow Serving, by gRPC."""
 
 import json
 import re
@@ -23,7 +20,7 @@ with explain_missing_packages(InputError):
     from tensorflow_serving.apis import prediction_service_pb2_grpc as services
 
 _ADDRESS = r"(grpcs?)://([^/]+)/([^/]+)(?:/([0-9]+))?"
-_SECONDS = 60.0  # that a request may take, with all its retries
+_SECONDS = 60.0  # timeout of a request, retries included
 _BATCH_SIZE = 32  # the usual `max_batch_size` of a server
 _WORKERS = 4
 _RETRIES = {
@@ -40,7 +37,7 @@ _OPTIONS = (  # of a channel
     # The default is 4 MiB.
     ("grpc.max_send_message_length", -1),
     ("grpc.max_receive_message_length", -1),
-    # The default is 2 minutes, in which every retry fails at once.
+    # Until it reconnects, every retry fails at once. The default is 2 minutes.
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.service_config", json.dumps({"methodConfig": [_RETRIES]})),
 )
@@ -51,12 +48,10 @@ def connect(
 ) -> ServedTranslator:
     """Returns the translator of a served model, `grpc://HOST:PORT/MODEL`.
 
-    `grpcs://` is for a server behind TLS; `/VERSION` may follow. A request that
-    does not reach the server, or that it has no capacity for (UNAVAILABLE), is
-    sent up to five times, which takes about seven seconds.
-
-    `max_batch_size` texts are in a request, and `workers` requests are sent at
-    the same time.
+    `grpcs://` is for a server behind TLS; `/VERSION` may follow. A request is
+    sent up to five times, in about seven seconds, while the server is
+    unavailable. It contains at most `max_batch_size` texts, and `workers`
+    requests are sent at the same time.
     """
     match = re.fullmatch(_ADDRESS, address)
     if match is None:
@@ -79,7 +74,7 @@ def connect(
         try:
             return method(request, timeout=_SECONDS)
         except grpc.RpcError as error:
-            # The rest of TensorFlow's messages is a path through the graph.
+            # The other lines of TensorFlow's messages are paths in the graph.
             details = (error.details() or "").partition("\n")[0]
             raise InputError(
                 f"TensorFlow Serving must answer at {address}. Received: "

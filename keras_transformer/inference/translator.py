@@ -1,8 +1,4 @@
-"""`Translator`: how a text is translated, with any engine.
-
-Texts become ids in Python, ids of similar length become a batch, an engine
-searches for translations, and their ids become texts.
-"""
+"""`Translator`: texts to ids, an engine that searches, ids to texts."""
 
 import math
 from collections.abc import Sequence
@@ -34,18 +30,17 @@ if TYPE_CHECKING:
 class Translator(BaseTranslator):
     """Translates text with a model, its tokenizer and a search.
 
-    `kt.open_translator` opens one from a folder, from a name or on a server.
-
-    `BaseTranslator` describes what all translators do.
+    `kt.open_translator` opens one from a folder, by a name or on a server. See
+    also `BaseTranslator`.
 
     Args:
-        model: The Transformer; several whose probabilities are averaged (an
-            ensemble), which share the tokenizer; or an `Engine`.
-        tokenizer: The tokenizer that the model was trained with.
-        search: `BeamSearch` or `Sampling`. Default: the task's, the paper's
-            `BeamSearch()` of translation.
+        model: A Transformer; a list of them, to average their probabilities (an
+            ensemble); or an `Engine`.
+        tokenizer: The tokenizer that all models were trained with.
+        search: `BeamSearch` or `Sampling`. Default: the task's; for translation
+            the paper's `BeamSearch()`.
         num_translations: n, at most the beam size or the number of samples.
-        task: The task that the model was trained for. Default: translation.
+        task: The model's task. Default: translation.
 
     Raises:
         InputError: If the tokenizer does not fit the model, or n the search.
@@ -80,9 +75,7 @@ class Translator(BaseTranslator):
                     GraphEngine as KerasEngine,
                 )
             else:
-                from keras_transformer.inference.keras_engine import (
-                    KerasEngine,
-                )
+                from keras_transformer.inference.keras_engine import KerasEngine
             models = model if isinstance(model, list | tuple) else [model]
             model = KerasEngine(models, tokenizer)
         self.engine = model
@@ -101,7 +94,7 @@ class Translator(BaseTranslator):
 
     @property
     def model(self) -> "Transformer":
-        """The first of the Keras models."""
+        """The first Keras model."""
         self.check_layers()
         return self.models[0]
 
@@ -138,7 +131,7 @@ class Translator(BaseTranslator):
         for text, source, is_cut, limit, ids, scores, lengths in zip(
             texts, sources, are_cut, limits, *result, strict=True
         ):
-            if not source:  # its outputs are empty, and certain
+            if not source:  # the empty translation is certain
                 ids, scores, lengths = ids[:, :0], 0 * lengths, 0 * lengths
             outputs = [self.task.decode(self.tokenizer, x, text) for x in ids]
             best, are_repaired = zip(*outputs, strict=True)
@@ -159,7 +152,7 @@ class Translator(BaseTranslator):
     def limits(
         self, sources: Sequence[Ids], prefixes: Sequence[Ids]
     ) -> np.ndarray:
-        """Returns the most tokens of translations with end tokens, `[B]`."""
+        """Returns the maximum lengths of translations, int32 `[B]`."""
         tokenizer, search = self.tokenizer, self.search
         end = int(tokenizer.source_eos_id != tokenizer.pad_id)
         limits = search_arrays.longest_outputs(
@@ -199,17 +192,14 @@ class Translator(BaseTranslator):
 
         Args:
             text: One text, as in `translate`.
-            hypothesis: Which translation, from 0 for the best to
-                `num_translations` - 1.
+            hypothesis: Index of the translation, 0 for the best.
 
         Returns:
-            A `TranslationAttention`. Of several models it is the attention
-            of the first.
+            A `TranslationAttention`, of the first model of an ensemble.
 
         Raises:
-            InputError: If there is not exactly one text, it has no tokens or
-                more than the model reads, there is no such translation, or
-                the translator is not of a run.
+            InputError: If the text is empty or longer than the model reads,
+                there is no such translation, or the model is an export.
         """
         self.check_layers()
         from keras.ops import convert_to_numpy
@@ -237,14 +227,14 @@ class Translator(BaseTranslator):
         )
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
-        """Returns one text that the model reads whole, and its ids."""
+        """Returns a text that the model can read whole, and its ids."""
         text = read_text(text, "text")
         self.check_languages([text])
         (ids,) = self._encode_sources([text])
         limit = self.max_length - 1  # the end token follows
         if not 1 <= len(ids) <= limit:
             raise InputError(
-                f"This needs a text of 1 to {limit} tokens. Received: a text "
-                f"of {len(ids)} tokens"
+                f"The text must have 1 to {limit} tokens. Received: {len(ids)} "
+                "tokens"
             )
         return text, ids

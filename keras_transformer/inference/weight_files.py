@@ -19,9 +19,7 @@ _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
 def load_weights(model: "keras.Model", path: Path) -> None:
     """Loads the weights of a file into a model.
 
-    Raises:
-        InputError: If it cannot be read, does not fit the model, or has
-            weights that are not finite.
+    Raises InputError if they are damaged, not finite, or a different model's.
     """
     import h5py
 
@@ -35,13 +33,11 @@ def load_weights(model: "keras.Model", path: Path) -> None:
         if invalid:
             raise ValueError(f"NaN or infinity in {invalid[0]}")
     except PermissionError:
-        raise  # which is no damage
-    # A damaged file may raise anything.
-    except Exception as error:
+        raise  # the file is not damaged
+    except Exception as error:  # a damaged file may raise anything
         raise InputError(
             f"{path} must contain the weights of the model in config.json. "
-            f"Received: {error!s:.200}. It may be damaged: delete it to use "
-            "the one before."
+            f"Received: {error!s:.200}. Delete it to use the one before."
         ) from error
 
 
@@ -55,9 +51,9 @@ def save_weights(
     path.parent.mkdir(exist_ok=True)
     sizes = [4 * math.prod(w.shape) + _HDF5_OVERHEAD for w in model.weights]
     with files.atomic_write(path) as partial:
-        # HDF5 aborts the process if the disk is full when it writes.
+        # HDF5 aborts the process when it finds the disk full.
         files.reserve_disk_space(partial, sum(sizes))
-        # The optimizer, twice as large, is in the training state.
+        # The training state contains the optimizer, which is twice as large.
         optimizer = getattr(model, "optimizer", None)
         options = dict(overwrite=True, objects_to_skip=[optimizer])
         keras.saving.save_weights(model, partial, **options)
@@ -67,7 +63,7 @@ def save_weights(
 
 
 def step_of(path: Path) -> int:
-    """Returns the number of updates after which a file was written."""
+    """Returns the training step of a file."""
     numbered = re.match(r"step-(\d+)", path.name)
     if numbered:
         return int(numbered[1])

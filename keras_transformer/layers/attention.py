@@ -46,12 +46,7 @@ def _scaled_products(query: Any, key: Any) -> Any:
 
 
 def masked_softmax(scores: Any, mask: Any = None) -> Any:
-    """Returns the softmax of scores over the keys that a mask does not hide.
-
-    Args:
-        scores: `[B, H, T, S]` float32.
-        mask: As in `attention_scores`, and so is the result.
-    """
+    """Returns the softmax of scores `[B, H, T, S]` over the unmasked keys."""
     if mask is None:
         return _softmax(scores)
     # Selected, not added: on CPU TensorFlow fuses a product and the addition
@@ -88,12 +83,12 @@ class MultiHeadAttention(WithScores):
     outputs are concatenated and projected to the width of the queries.
 
     The mask that Keras attached to `memory` is combined with
-    `attention_mask`; that of `query` is passed on with the output.
+    `attention_mask`; the mask of `query` is passed on with the output.
 
     The kernels of the first three projections are initialized like the
     columns of one Glorot-uniform matrix `[d_model, 3 d_model]`, that is with
     half the variance of three separate matrices: in one comparison, attention
-    was learned in fewer steps (docs/maintainers/history.md).
+    was learned in fewer steps (docs/paper.md).
 
     Args:
         num_heads: Number of heads, h.
@@ -195,8 +190,8 @@ class MultiHeadAttention(WithScores):
 
         Args:
             memory: `[B, S, d_memory]`.
-            positions: Where its vectors stand in the sequence, int32 `[S]`;
-                for subclasses. Layers and searches always pass it.
+            positions: The positions of its vectors in the sequence, int32
+                `[S]`, for subclasses. Layers and searches always pass it.
 
         Returns:
             Keys `[B, H, S, d_k]` and values `[B, H, S, d_v]`.
@@ -210,7 +205,7 @@ class MultiHeadAttention(WithScores):
 
         Args:
             query: `[B, T, d_model]`.
-            positions: Where its vectors stand, int32 `[T]`, for subclasses.
+            positions: As in `project_memory`, int32 `[T]`.
         """
         check_ready(self, "project_query", query)
         return self._heads(self.query_projection, query)
@@ -244,8 +239,8 @@ class MultiHeadAttention(WithScores):
             value: `[B, H, S, d_v]`.
             attention_mask: As in `call`.
             memory_mask: As in `call`, but Keras does not fill it in.
-            positions: Where the queries stand in their sequence, int32 `[T]`,
-                and the keys in theirs, `[S]`. Default: 0 to T-1, 0 to S-1.
+            positions: The positions of the queries, int32 `[T]`, and of the
+                keys, `[S]`. Default: 0 to T-1 and 0 to S-1.
 
         Returns:
             Output and scores, as `call` with `return_attention_scores` does.
@@ -260,7 +255,7 @@ class MultiHeadAttention(WithScores):
             positions = (positions_of(query), positions_of(key, axis=2))
         query = self.project_query(query, positions[0])
         scores = self.unnormalized_scores(query, key, positions)
-        mask = mask_of_heads(attention_mask, memory_mask)
+        mask = broadcast_masks(attention_mask, memory_mask)
         scores = masked_softmax(scores, mask)
         heads = ops.matmul(ops.cast(scores, value.dtype), value)
         return self._project_output(heads), scores
@@ -285,7 +280,6 @@ class MultiHeadAttention(WithScores):
 
 
 def _softmax(scores: Any) -> Any:
-    """Softmax over the last axis, which may have length 1."""
     if scores.shape[-1] == 1:
         # 1, with a gradient of 0. keras.ops.softmax warns about this length.
         return ops.exp(scores - scores)
@@ -297,13 +291,13 @@ def positions_of(x: Any, axis: int = 1) -> Any:
     return ops.arange(ops.shape(x)[axis], dtype="int32")
 
 
-def mask_of_heads(attention_mask: Any, memory_mask: Any) -> Any:
+def broadcast_masks(attention_mask: Any, memory_mask: Any) -> Any:
     """Returns both masks as one that broadcasts to `[B, H, T, S]`, or None."""
     if attention_mask is not None:
         # [B, T, S] -> [B, 1, T, S] or [T, S] -> [1, T, S]
         attention_mask = ops.expand_dims(attention_mask, axis=-3)
     if memory_mask is not None:
-        # Not by an index: LiteRT has no new axes of booleans.
+        # Not by an index: LiteRT cannot add axes to booleans.
         memory_mask = ops.expand_dims(memory_mask, (1, 2))  # [B, 1, 1, S]
     return combine_masks(attention_mask, memory_mask)
 

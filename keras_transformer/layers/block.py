@@ -1,8 +1,7 @@
 """The arguments and sub-layers that encoder and decoder layers share.
 
-Every attention, feed-forward network and residual wrapper of an encoder, a
-decoder or a whole `Transformer` is made by `Block` from the classes that it
-was given.
+`Block` makes every attention, feed-forward network and residual wrapper from
+the classes that it was given.
 """
 
 import inspect
@@ -23,7 +22,7 @@ from keras_transformer.layers.restricted_attention import (
 )
 from keras_transformer.support.fields import FRACTION, check_values
 
-# Methods of attention that are given `positions`.
+# Methods of attention that must accept `positions`.
 _METHODS = ("project_memory", "project_query", "unnormalized_scores", "attend")
 
 
@@ -95,7 +94,7 @@ class Block(WithScores):
         if is_restricted and self.attention_class is not MultiHeadAttention:
             raise ValueError(
                 "attention_window restricts MultiHeadAttention itself, not a "
-                "subclass of it. Leave one of the two out. Received: "
+                "subclass. Pass only one of the two. Received: "
                 f"attention_window={self.attention_window}, {received}"
             )
 
@@ -167,7 +166,7 @@ class Block(WithScores):
         )
 
     def sublayer_names(self) -> dict[str, str]:
-        """Returns the names under which Keras knows the three classes."""
+        """Returns the names that Keras registered the three classes by."""
         name_of = keras.saving.get_registered_name
         return {
             "attention_class": name_of(self.attention_class),
@@ -225,7 +224,7 @@ class Stack(Block):
     def _call_layers(
         self, x: Any, *inputs: Any, return_attention_scores: bool, **named: Any
     ) -> Any:
-        """Does what `call` does: the layers, and the normalization at last."""
+        """Applies the layers, then the final normalization."""
         named["return_attention_scores"] = return_attention_scores
         scores = []
         for layer in self.layers:
@@ -246,7 +245,7 @@ class Stack(Block):
 def call_attention(
     attention: MultiHeadAttention, inputs: tuple, scores: list | None
 ) -> Any:
-    """Returns the output of an attention; adds its scores to a list, if any."""
+    """Returns the output of an attention and appends its scores to `scores`."""
     if scores is None:
         return attention.call(*inputs)
     output, attention_scores = attention.call(
@@ -257,7 +256,7 @@ def call_attention(
 
 
 def _find_class(argument: str, layer_class: type | str) -> type:
-    """Returns a class, which may be the name that Keras registered it by."""
+    """Returns a class, given itself or the name that Keras registered."""
     cls = layer_class
     if isinstance(layer_class, str):
         cls = keras.saving.get_registered_object(layer_class)

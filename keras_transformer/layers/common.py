@@ -17,7 +17,7 @@ class SameShape(keras.layers.Layer):
 
     @property
     def built(self) -> bool:
-        """Whether all weights are there; Keras sets it after `build`."""
+        """Whether all weights exist; Keras sets it after `build`."""
         return self._is_built
 
     @built.setter
@@ -38,42 +38,35 @@ class WithScores(SameShape):
 
     def compute_output_spec(self, *inputs: Any, **named: Any) -> Any:
         if named.get("return_attention_scores"):
-            # Of more than one output: from `call`.
+            # More than one output: traced from `call`.
             return keras.Operation.compute_output_spec(self, *inputs, **named)
         return super().compute_output_spec(*inputs, **named)
 
 
 def check_ready(layer: keras.layers.Layer, method: str, x: Any) -> None:
-    """Raises a ValueError unless a method has weights and a tensor.
-
-    Calls of a layer, unlike its other methods, build it and accept symbolic
-    tensors.
-    """
+    """Raises a ValueError unless the layer is built and `x` is a tensor."""
     if layer.built and not isinstance(x, keras.KerasTensor):
         return
     received = "a symbolic tensor" if layer.built else "a layer without weights"
     raise ValueError(
-        f"{type(layer).__name__}.{method} neither builds the layer nor takes "
-        "part in a functional model. Call the layer first, or its `build`; in "
-        f"a functional model, use `{method}` within the `call` of a layer. "
-        f"Received: {received}"
+        f"{type(layer).__name__}.{method} needs a layer that is built and a "
+        f"tensor with values. Received: {received}. Call the layer or its "
+        f"`build` first; in a functional model, use `{method}` within the "
+        "`call` of a layer."
     )
 
 
 def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
-    """Returns the arguments of a class that a layer has as attributes."""
+    """Returns the constructor arguments of a class, from a layer of it."""
     _, *names, _ = inspect.signature(cls.__init__).parameters
     return {name: getattr(layer, name) for name in names}
 
 
 def keep_frozen(layer: keras.layers.Layer) -> None:
-    """Passes `trainable=False` on to sub-layers, which `build` has made.
-
-    Keras asks every weight whether it is trainable.
-    """
+    """Passes `trainable=False` on to the sub-layers that `build` made."""
     if not layer.trainable:
-        # TensorFlow ignores an attribute's assignment of the value that it
-        # has, and would not reach the new sub-layers.
+        # TensorFlow ignores the assignment of an unchanged value, which then
+        # does not reach the new sub-layers.
         layer.trainable = True
         layer.trainable = False
 

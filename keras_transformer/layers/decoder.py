@@ -18,13 +18,13 @@ class DecoderLayer(Block):
     """Self-attention, attention to the memory, feed-forward network.
 
     Each of the three is wrapped in a `Residual`. Masks that Keras attached to
-    `x` and `memory` are combined with the masks that are passed; that of `x`
-    is passed on with the output.
+    `x` and `memory` are combined with the masks that are passed; the mask of
+    `x` is passed on with the output.
 
     Args:
         num_heads: As in `EncoderLayer`, and so are all arguments after it. But
-            an `attention_window` has the last positions, its own included, and
-            needs no causal mask.
+            an `attention_window` ends at each position, and needs no causal
+            mask.
 
     Call arguments:
         x: `[B, T, d_model]`.

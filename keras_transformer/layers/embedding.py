@@ -21,7 +21,7 @@ class TiedEmbedding(keras.layers.Layer):
     embeddings and logits start with unit variance. Neither carries a Keras
     mask: masks are made from the ids (`kt.masks.padding_mask`).
 
-    A model whose matrices are not tied has one of these layers for each.
+    A model with separate matrices has one of these layers for each.
 
     Args:
         vocab_size: Number of tokens, V.
@@ -62,8 +62,8 @@ class TiedEmbedding(keras.layers.Layer):
         self.d_model = d_model
         self.scale = scale
         self.use_bias = use_bias
-        # Made here and not in `build`, because it takes its seed now: with a
-        # given seed a model always starts from the same weights.
+        # Made here, not in `build`: it draws its seed now, so that a seeded
+        # model always starts from the same weights.
         self._initializer = keras.initializers.RandomNormal(0.0, d_model**-0.5)
 
     @property

@@ -15,7 +15,7 @@ from keras_transformer.layers.common import (
 class FeedForward(SameShape):
     """max(0, x W1 + b1) W2 + b2 at each position (equation 2).
 
-    A mask that `x` carries is passed on. For another network, override
+    A mask that `x` carries is passed on. For a different network, override
     `build` and `call` and pass the subclass as `feed_forward_class` to an
     encoder, a decoder or a `Transformer`.
 

@@ -33,7 +33,7 @@ class PositionalEncoding(SameShape):
 class SinusoidalPositionalEncoding(PositionalEncoding):
     """Adds sin(pos / 10000^(2i/d_model)) and its cosine, interleaved.
 
-    Dimension 2i has the sine and 2i+1 the cosine, as printed in section 3.5.
+    Dimension 2i is the sine and 2i+1 the cosine, as printed in section 3.5.
     The vectors are computed in float32 under any dtype policy, for any
     length. The arguments are for the models of other systems.
 

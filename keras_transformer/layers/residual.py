@@ -15,12 +15,12 @@ class Residual(SameShape):
 
     With `norm_first` it is x + Dropout(Sublayer(LayerNorm(x))): pre-norm.
 
-    The "Add & Norm" boxes of Figure 1. Only `call` decides in which order
-    sub-layer, dropout, residual connection and normalization come. Override
-    it for another order, and pass the subclass as `residual_class` to an
+    The "Add & Norm" boxes of Figure 1. Only `call` decides the order of
+    sub-layer, dropout, residual connection and normalization. Override it for
+    a different order, and pass the subclass as `residual_class` to an
     encoder, a decoder or a `Transformer`.
 
-    Use it within the `call` of another layer, which holds the weights of the
+    Use it within the `call` of a layer that holds the weights of the
     sub-layer. A mask that `x` carries is passed on.
 
     Args:
@@ -32,8 +32,8 @@ class Residual(SameShape):
 
     Call arguments:
         x: `[B, T, d_model]`, B = batch, T = length.
-        sublayer: A callable that takes a `[B, T, d_model]` tensor and returns
-            another one. Pass it by keyword: Keras reserves positional
+        sublayer: A callable from a `[B, T, d_model]` tensor to a tensor of
+            the same shape. Pass it by keyword: Keras reserves positional
             arguments for tensors.
 
     Returns:
@@ -80,7 +80,7 @@ class Residual(SameShape):
     def make_norm(self, name: str) -> keras.layers.Layer:
         """Returns a normalization, of this layer or of a stack's output.
 
-        Override it for another one.
+        Override it for a different normalization.
         """
         return keras.layers.LayerNormalization(
             epsilon=self.epsilon, dtype=self.dtype_policy, name=name
@@ -97,7 +97,7 @@ class Residual(SameShape):
         return total if self.norm_first else self.norm(total)
 
     def symbolic_call(self, *args: Any, **kwargs: Any) -> Any:
-        """Refuses to be part of a functional model."""
+        """Raises a ValueError: a functional model would miss weights."""
         raise ValueError(
             f"{type(self).__name__} cannot be called on the symbolic tensors "
             "of a functional model, because the model would miss the weights "

@@ -11,8 +11,8 @@ from keras import ops
 
 from keras_transformer.layers.attention import (
     MultiHeadAttention,
+    broadcast_masks,
     check_masks,
-    mask_of_heads,
     positions_of,
     scaled_dot_product_attention,
 )
@@ -55,9 +55,9 @@ def restricted_dot_product_attention(
     blocks = _Blocks(length, window, causal)
 
     def in_blocks():
-        masks = [blocks.near(), blocks.of_keys(memory_mask)]
+        masks = [blocks.near(), blocks.key_mask(memory_mask)]
         if attention_mask is not None:
-            masks.append(blocks.of_pairs(attention_mask))
+            masks.append(blocks.pair_mask(attention_mask))
         output, _ = scaled_dot_product_attention(
             blocks.split(query),
             blocks.surroundings(key),
@@ -68,7 +68,8 @@ def restricted_dot_product_attention(
 
     def at_once():
         near = window_mask(length, window, causal)
-        mask = mask_of_heads(combine_masks(near, attention_mask), memory_mask)
+        pairs = combine_masks(near, attention_mask)
+        mask = broadcast_masks(pairs, memory_mask)
         return scaled_dot_product_attention(query, key, value, mask)[0]
 
     # In blocks, a short input would have more pairs, not fewer.
@@ -79,7 +80,7 @@ def restricted_dot_product_attention(
 
 
 class _Blocks:
-    """How n positions are divided. The last block is padded."""
+    """The division of n positions into blocks. The last one is padded."""
 
     def __init__(self, length: Any, window: int, causal: bool) -> None:
         self.reach = window_reach(window, causal)
@@ -119,17 +120,17 @@ class _Blocks:
         distance = keys[None, :] - queries[:, None]
         return ops.logical_and(distance >= -before, distance <= after)
 
-    def of_keys(self, mask: Any) -> Any:
-        """`[B, n]`, or None -> `[B, 1, N, 1, w]`, False where no key is."""
+    def key_mask(self, mask: Any) -> Any:
+        """`[B, n]` or None -> `[B, 1, N, 1, w]`, False outside the keys."""
         mask = combine_masks(ops.ones((1, self.length), dtype="bool"), mask)
         columns = self.surroundings(ops.expand_dims(mask, (1, 3)))
         return ops.swapaxes(columns, 3, 4)
 
-    def of_pairs(self, mask: Any) -> Any:
+    def pair_mask(self, mask: Any) -> Any:
         """`[n, n]` or `[B, n, n]` -> `[B, 1, N, c, w]`; any size may be 1."""
         mask = ops.expand_dims(mask, 0) if len(mask.shape) == 2 else mask
         if mask.shape[1] == 1:
-            return self.of_keys(ops.squeeze(mask, 1))
+            return self.key_mask(ops.squeeze(mask, 1))
         every = ops.ones((1, self.length, self.length), dtype="bool")
         mask = ops.logical_and(mask, every)
         mask = self.split(ops.expand_dims(mask, 1))  # [B, 1, N, c, n]
@@ -148,10 +149,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
     it (`masks.window_mask`), or with `causal` itself and the r - 1 before it.
     Near the ends there are fewer. Time and memory are in O(r n d) instead of
     O(n^2 d), except with `return_attention_scores`. `attend` attends to all
-    keys that it is given, as when one position after the other is decoded.
+    keys that it is given, as in decoding step by step.
 
     Masks that Keras attached to tensors, the projections and their
-    initialization are those of `MultiHeadAttention`.
+    initialization are as in `MultiHeadAttention`.
 
     Args:
         num_heads: Number of heads, h.
@@ -162,7 +163,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
     Call arguments:
         query: `[B, n, d_model]`.
-        memory: `query` itself, or another tensor of its length.
+        memory: `query` itself, or a different tensor of the same length.
         attention_mask: Boolean `[n, n]` or `[B, n, n]`, where any size may be
             1; True = attend. It costs O(n^2) unless it is the same for every
             query, as `masks.padding_mask` is. A query whose keys are all
@@ -198,9 +199,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
         for name in ("unnormalized_scores", "attend"):
             if getattr(cls, name) is not getattr(ours, name):
                 raise ValueError(
-                    f"`{name}` must be that of MultiHeadAttention, because "
-                    "blocks do not use it. Override it in a subclass of "
-                    f"MultiHeadAttention. Received: {cls.__name__}.{name}"
+                    f"`{name}` must not be overridden, because blocks do not "
+                    f"use it. Received: {cls.__name__}.{name}. Override it in "
+                    "a subclass of MultiHeadAttention."
                 )
         super().__init__(num_heads, d_k, d_v, use_bias, **kwargs)
         self.window = window
@@ -246,7 +247,7 @@ def _check(query: Any, memory: Any, *masks: Any) -> None:
     if None not in lengths and len(set(lengths)) > 1:
         raise ValueError(
             "Attention that is restricted to a window needs queries and "
-            "memory of one length. For another memory use "
-            f"MultiHeadAttention. Received: lengths {lengths}"
+            f"memory of one length. Received: lengths {lengths}. Use "
+            "MultiHeadAttention for a different memory."
         )
     check_masks((query.shape[0], *lengths), *masks)

@@ -1,7 +1,7 @@
-"""Runs the two signatures of a model for LiteRT; keeps keys and values.
+"""Runs the two signatures of a model for LiteRT, with its keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
-R = positions that there is room for, H = heads, w = width of a head,
+R = positions with room in the cache, H = heads, w = width of a head,
 C = candidates of a hypothesis.
 """
 
@@ -18,10 +18,10 @@ from keras_transformer.support import startup
 with startup.explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter
 
-# Added to the scores of attention where there is nothing to attend to.
+# Added to the attention scores of masked positions.
 _MASKED = -1e9
-# R at first, and what is added at most when all positions are used. Resizing
-# takes as long as a step or two; unused room makes each step slower.
+# The initial R, and the most that is added when all positions are used.
+# Resizing takes as long as a step or two; unused room makes each step slower.
 _INITIAL_ROOM = 8
 _MAX_ADDED_ROOM = 16
 
@@ -34,10 +34,9 @@ class EncodedSources(NamedTuple):
 
 
 class LiteModel:
-    """The two signatures, with an interpreter of their own.
+    """Runs one computation at a time.
 
-    An interpreter computes one thing at a time. It maps the file, and has its
-    own copy of the weights in the order in which it reads them.
+    It maps the file, and keeps a packed copy of the weights.
     """
 
     def __init__(
@@ -52,11 +51,11 @@ class LiteModel:
             name: details["index"]
             for name, details in decode.get_output_details().items()
         }
-        del decode  # an interpreter that it refers to does not run by itself
+        del decode  # the interpreter does not run while this refers to it
         for name, value in _indices(self.inputs, 1, 1).items():
             index = self.inputs[name]["index"]
             self.interpreter.resize_tensor_input(index, value.shape)
-        # It reports the first delegate of a process, whatever the log level.
+        # It logs the first delegate of a process at any log level.
         with startup.quiet_native_code():
             self.interpreter.allocate_tensors()
 
@@ -90,10 +89,9 @@ class LiteModel:
 class LiteDecoding:
     """Decodes token by token. A model has one decoding at a time, the last.
 
-    The keys of all K hypotheses lie side by side, so that they are never
-    reordered when hypotheses change places; the mask says which of them are a
-    hypothesis' own past. Inputs of the graph are never overwritten, so that
-    they keep what is written there.
+    The keys of all K hypotheses lie side by side, and are never reordered when
+    hypotheses swap; the mask marks each hypothesis' own past. The interpreter
+    never overwrites inputs: they keep past keys and values.
     """
 
     def __init__(
@@ -106,7 +104,7 @@ class LiteDecoding:
         self._beam_size = beam_size
         self._memory = memory
         self._length = 0  # positions decoded so far
-        # The inputs with keys and values, and the outputs with new ones.
+        # Inputs with past keys and values, and outputs with the new ones.
         self._past = {
             name: outputs[f"new_{name}"]
             for name in model.inputs
@@ -121,11 +119,11 @@ class LiteDecoding:
     def step(
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
-        """Decodes one more token, as `numpy_search.beam_search` asks."""
+        """Decodes one more token; see `numpy_search.beam_search`."""
         at, beam_size = self._length, self._beam_size
         room = self._mask.shape[-1] // beam_size
         if at == room:
-            self._grow(room + min(room, _MAX_ADDED_ROOM))
+            self._move(room + min(room, _MAX_ADDED_ROOM), self._rows[:, 0])
         if at:
             self._mask = self._mask[self._rows, parents]
         if self._window is not None and at >= self._window:
@@ -149,20 +147,16 @@ class LiteDecoding:
         return Predictions(*(x.reshape(*ids.shape, -1) for x in arrays))
 
     def keep(self, rows: np.ndarray) -> None:
-        """Keeps the sentences with these numbers, the others leave."""
+        """Removes all other sentences."""
         mask, values = self._memory
         values = {name: x[rows] for name, x in values.items()}
         self._memory = EncodedSources(mask[rows], values)
+        self._move(self._mask.shape[-1] // self._beam_size, rows)
+
+    def _move(self, room: int, rows: np.ndarray) -> None:
+        """Copies the past of some sentences to an allocation with more room."""
         past = {name: self._view(name)[rows] for name in self._past}
         mask = self._mask[rows]
-        self._allocate(mask.shape[-1] // self._beam_size)
-        self._mask = mask
-        for name, values in past.items():
-            self._view(name)[:] = values
-
-    def _grow(self, room: int) -> None:
-        past = {name: self._view(name).copy() for name in self._past}
-        mask = self._mask
         self._allocate(room)
         self._mask[..., : mask.shape[-1]] = mask
         for name, values in past.items():
@@ -171,7 +165,7 @@ class LiteDecoding:
             view[:, :, values.shape[2] :] = 0
 
     def _allocate(self, room: int) -> None:
-        """Makes room for positions; what was written there is lost."""
+        """Makes room for positions; deletes the past."""
         beam_size = self._beam_size
         batch, _, _, _ = self._memory.mask.shape
         self._rows = np.arange(batch)[:, None]
@@ -205,18 +199,14 @@ class LiteDecoding:
 
 
 def _indices(inputs: dict, batch: int, length: int) -> dict[str, np.ndarray]:
-    """Returns the indices by which a graph orders heads.
-
-    `heads_H`, `[B, H, K]`, has the numbers of the rows of `[B, K, H, w]`, and
-    `joint_H`, `[B*K*H]`, of those of `[B, H, K, w]`.
-    """
+    """Returns the indices by which a graph orders heads."""
     indices = {}
     for name in inputs:
         prefix, _, heads = name.partition("_")
         if prefix == "heads":
-            sizes = (batch, length, int(heads))
+            sizes = (batch, length, int(heads))  # the rows of [B, K, H, w]
         elif prefix == "joint":
-            sizes = (batch, int(heads), length)
+            sizes = (batch, int(heads), length)  # the rows of [B, H, K, w]
         else:
             continue
         rows = np.arange(np.prod(sizes), dtype=np.int32).reshape(sizes)

@@ -27,19 +27,17 @@ from keras_transformer.text import Tokenizer
 
 
 class LiteEngine(Engine):
-    """Searches with a model that was exported for LiteRT.
+    """Searches with a model exported for LiteRT.
 
-    With one worker, threads that use the same engine wait for each other; it
-    uses all `threads`. Several workers use one thread each, which is faster
-    for many texts, and each takes the memory of the weights again. Models stay
-    open, one per worker.
+    A single worker uses all `threads`; concurrent calls wait for each other.
+    Several workers use one thread each, which is faster for many texts. Each
+    opens a model of its own, with a copy of the weights.
 
     Args:
         file: The model.
         tokenizer: The tokenizer that it was trained with.
-        metadata: What the export recorded.
-        threads: Threads of an operation if there is one worker. Default: the
-            number of cores.
+        metadata: The metadata of the export.
+        threads: Threads of a single worker. Default: the number of cores.
     """
 
     batch_tokens = 512
@@ -53,7 +51,7 @@ class LiteEngine(Engine):
     ) -> None:
         threads = available_cores() if threads is None else threads
         check_values(POSITIVE_INTEGER, threads=threads)
-        self.special_ids = SpecialIds.of(tokenizer)
+        self.special_ids = SpecialIds.from_tokenizer(tokenizer)
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
         self._threads = self.recommended_workers = threads

@@ -1,4 +1,4 @@
-"""Interpreters of one model, which threads share."""
+"""A pool of interpreters of one model, shared by threads."""
 
 import contextlib
 import queue
@@ -11,29 +11,25 @@ from keras_transformer.support.errors import InputError
 
 
 class ModelPool:
-    """Opens a model as often as it is used at the same time."""
+    """Opens one interpreter per concurrent use."""
 
     def __init__(self, file: Path, pad_id: int, window: int | None) -> None:
         self._file = file
         self._pad_id = pad_id
         self._window = window
         self._lock = threading.Lock()
-        # Models that are not in use, by their number of threads; None is one
-        # that is not open.
+        # Unused models by their number of threads; None is not open yet.
         self._idle: dict[int, queue.LifoQueue] = {}
         self._count: dict[int, int] = {}
 
     @contextlib.contextmanager
     def acquire(self, threads: int, max_models: int = 1) -> Iterator[LiteModel]:
-        """Yields a model that nothing else computes with.
-
-        It waits while all of `max_models` with so many threads are in use.
-        """
+        """Yields an unused model; waits while `max_models` are in use."""
         with self._lock:
             idle = self._idle.setdefault(threads, queue.LifoQueue())
-            for _ in range(self._count.get(threads, 0), max_models):
-                idle.put(None)  # opened when it is acquired
             count = self._count.get(threads, 0)
+            for _ in range(count, max_models):
+                idle.put(None)  # opened when it is acquired
             self._count[threads] = max(count, max_models)
         model = idle.get()
         try:
@@ -41,8 +37,8 @@ class ModelPool:
                 model = self._open(threads)
             yield model
         except BaseException:
-            # A traceback may refer to its memory, with which it does not run:
-            # it is opened again.
+            # The traceback may refer to its memory, which keeps it from
+            # running: open it again.
             model = None
             raise
         finally:

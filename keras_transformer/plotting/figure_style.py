@@ -1,7 +1,4 @@
-"""What all figures share: how they look, and their files.
-
-A figure belongs to no window. Matplotlib is imported when one is made.
-"""
+"""The style and the files of figures. They belong to no window."""
 
 import os
 from pathlib import Path
@@ -16,8 +13,7 @@ if TYPE_CHECKING:
 
 FIGURE_SUFFIXES = (".png", ".pdf", ".svg")
 
-# Of Okabe and Ito, which colour-blind people tell apart, and readable on white
-# and on black.
+# By Okabe and Ito: distinct for colour-blind people, on white and on black.
 COLORS = "#0072b2 #d55e00 #009e73 #cc79a7 #56b4e9 #e69f00 #7f7f7f".split()
 FONT_POINTS = 8
 LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
@@ -33,15 +29,14 @@ def save_figure(
     """Writes a figure to a file atomically.
 
     Args:
-        figure: Any matplotlib figure, such as those made here.
+        figure: Any matplotlib figure.
         path: The file. Its suffix chooses the format: `.png`, `.pdf` or
             `.svg`. An existing file is replaced.
-        title: Title in the file's metadata, such as the source of a
-            translation.
-        description: Description in the file's metadata.
+        title: Title in the metadata, such as the source of a translation.
+        description: Description in the metadata.
 
     Raises:
-        InputError: If the suffix is not one of these, or there is no folder.
+        InputError: If the suffix or the folder is wrong.
     """
     check_output(path, FIGURE_SUFFIXES)
     file_format = Path(path).suffix.lower()[1:]
@@ -53,7 +48,7 @@ def save_figure(
 
 
 def new_figure(width: float, height: float, title: str) -> "Figure":
-    """Returns a figure of a size in inches, laid out by matplotlib."""
+    """Returns a figure with a size in inches, laid out by matplotlib."""
     with explain_missing_packages(InputError):
         from matplotlib.figure import Figure
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
@@ -62,7 +57,7 @@ def new_figure(width: float, height: float, title: str) -> "Figure":
 
 
 def style_axes(axes: Any, x_label: str, y_label: str) -> None:
-    """Prepares axes for curves: their colors, names and a grid."""
+    """Prepares axes for curves: colors, labels and a grid."""
     axes.set_prop_cycle(color=COLORS)
     axes.set_xlabel(x_label, fontsize=FONT_POINTS)
     axes.set_ylabel(y_label, fontsize=FONT_POINTS)

@@ -1,4 +1,4 @@
-"""Heat maps with tokens on their axes, as the paper's Figures 3 to 5."""
+"""Heat maps with tokens on their axes, like the paper's Figures 3 to 5."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 # Sizes are in inches.
 _CELL = 0.16  # a line of text
 _SMALLEST_MAP = 2.0
-_LABELS = 1.8  # beside a map
+_LABELS = 1.8  # next to a map
 _SMALLEST_FIGURE = (5.0, 4.0)
 _LONGEST_LABEL = 20  # characters
 _MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
@@ -37,7 +37,7 @@ def translation_figure(
         As `attention_figure`.
 
     Raises:
-        InputError: If there is no such kind or layer, or as
+        InputError: If the kind or the layer does not exist, or as in
             `attention_figure`.
     """
     source, target = attention.source_tokens, attention.target_tokens
@@ -72,9 +72,9 @@ def attention_figure(
     Row t of a map shows the attention scores of query t, which sum to 1. All
     maps share one color scale, from 0 to 1.
 
-    SentencePiece's mark for the start of a word is plotted as a middle dot. A
-    character that the font lacks is plotted as its code (`\u4f60`); to see the
-    character, add a font that has it to `matplotlib.rcParams["font.family"]`.
+    SentencePiece's mark for the start of a word is plotted as a middle dot,
+    and a character that the font lacks as its code (`\u4f60`): add a font to
+    `matplotlib.rcParams["font.family"]`.
 
     Args:
         scores: Attention scores `[heads, T, S]`.
@@ -84,8 +84,7 @@ def attention_figure(
         axis_labels: Names of the rows and of the columns.
 
     Returns:
-        The figure. Its first axes are the heads, in order; the last one is
-        the color bar.
+        The figure. Its axes are the heads, in order, and the color bar.
 
     Raises:
         InputError: If the shape of the scores does not fit the tokens, or
@@ -101,9 +100,9 @@ def attention_figure(
         )
     if max(expected) > _MOST_TOKENS:
         raise InputError(
-            f"A figure has at most {_MOST_TOKENS} tokens per side. Received: "
-            f"{expected[0]} rows and {expected[1]} columns. A page of all "
-            "layers has no limit: kt.plotting.attention_page."
+            f"A figure shows at most {_MOST_TOKENS} tokens per side. Received: "
+            f"{expected[0]} rows and {expected[1]} columns. Use "
+            "kt.plotting.attention_page, which has no limit."
         )
     grid_columns = min(len(scores), 2 if len(scores) <= 4 else 4)
     grid_rows = -(-len(scores) // grid_columns)
@@ -140,7 +139,7 @@ def attention_figure(
 
 
 def _labels(tokens: Sequence[str]) -> list[str]:
-    """Returns tokens in characters that the font has, shortened if long."""
+    """Returns tokens in drawable characters, shortened if long."""
     from matplotlib import rcParams
     from matplotlib.font_manager import FontProperties, findfont, get_font
 
@@ -152,7 +151,7 @@ def _labels(tokens: Sequence[str]) -> list[str]:
     for token in tokens:
         text = "".join(
             character
-            # Some fonts have a glyph for control characters: a box.
+            # Some fonts draw control characters as a box.
             if ord(character) in drawable and character.isprintable()
             else character.encode("unicode_escape").decode()
             for character in token.replace("\N{LOWER ONE EIGHTH BLOCK}", "·")

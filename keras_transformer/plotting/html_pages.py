@@ -1,7 +1,7 @@
 """Pages for a browser: one HTML file each, which needs no network.
 
-A page consists of head.html with the shared script and style, a template, and
-data that the script of the template reads.
+A page is head.html with the shared script and style, a template, and the data
+that the template's script reads.
 """
 
 import base64
@@ -24,7 +24,7 @@ _ESCAPED = {"<": "\\u003c", "\u2028": "\\u2028", "\u2029": "\\u2029"}
 
 
 class HtmlPage(str):
-    """HTML that needs no network. A notebook shows it in a frame."""
+    """HTML that needs no network. Notebooks show it in a frame."""
 
     __slots__ = ()
 
@@ -39,10 +39,7 @@ class HtmlPage(str):
 
 
 def render_page(package: str, name: str, title: str, data: Any) -> HtmlPage:
-    """Returns the page of a template in the folder `templates` of a package.
-
-    The title is plain text; the data are JSON for the script of the template.
-    """
+    """Returns the page of a template in the folder `templates` of a package."""
     text = json.dumps(data, ensure_ascii=False, allow_nan=False)
     for character, escape in _ESCAPED.items():
         text = text.replace(character, escape)
@@ -66,9 +63,9 @@ def _read_template(package: str, name: str) -> str:
 def attention_page(attention: "TranslationAttention") -> HtmlPage:
     """Returns a page with the attention of all layers and heads.
 
-    It shows each layer as lines between two columns of tokens, as the paper's
-    Figures 3 to 5, and as a heat map for each head. Scores are shown with a
-    precision of 1/255.
+    It shows each layer as lines between two columns of tokens, like the
+    paper's Figures 3 to 5, and each head as a heat map. Scores are rounded to
+    1/255.
 
     Args:
         attention: From `Translator.attention`.
@@ -93,6 +90,6 @@ def attention_page(attention: "TranslationAttention") -> HtmlPage:
 
 
 def _encode_scores(layers: Sequence[np.ndarray]) -> str:
-    """Returns scores as bytes in base64, 255 for 1."""
+    """Encodes scores as bytes in base64, 1 as 255."""
     scores = np.rint(255 * np.stack(layers)).astype(np.uint8)
     return base64.b64encode(scores.tobytes()).decode("ascii")

@@ -25,11 +25,11 @@ class Token:
 
 @dataclasses.dataclass(frozen=True)
 class LiveHypothesis:
-    """A hypothesis without end token, and what the model would add to it."""
+    """A hypothesis without end token, and its most probable next tokens."""
 
-    pieces: list[str]  # what the decoder reads, "<s>" first
+    pieces: list[str]  # "<s>" first
     log_prob: float  # log P, a natural logarithm
-    best: list[Token]  # the most probable next tokens
+    best: list[Token]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,10 +37,10 @@ class Continuation:
     """One of the 2K best hypotheses that are one token longer."""
 
     parent: int  # index of the hypothesis that it continues
-    token: Token  # that it adds
-    log_prob: float  # log P, with this token
-    score: float  # log P / length penalty: what it would have if it ended
-    fate: Literal["live", "finished", "pruned"]  # what became of it
+    token: Token  # the new token
+    log_prob: float  # log P, including this token
+    score: float  # log P / length penalty, as if it ended here
+    fate: Literal["live", "finished", "pruned"]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -50,7 +50,7 @@ class FinishedHypothesis:
     pieces: list[str]  # the end token last
     text: str  # the pieces as text
     log_prob: float  # log P
-    length_penalty: float  # of so many pieces
+    length_penalty: float
     score: float  # log P / length penalty
 
 
@@ -75,7 +75,7 @@ class SearchTrace:
 
     @property
     def finished(self) -> list[FinishedHypothesis]:
-        """The hypotheses that were finished when it stopped, best first.
+        """The finished hypotheses, best first.
 
         Only those that the translator returns are certain to be the best.
         """
@@ -87,18 +87,18 @@ class Trace:
     """A text's greedy search and beam search, step by step."""
 
     source: str  # the text
-    source_pieces: list[str]  # what the encoder reads, the end token last
+    source_pieces: list[str]  # the end token last
     greedy: SearchTrace  # the same search with one hypothesis
-    beam: SearchTrace  # the search of the translator
+    beam: SearchTrace  # the translator's search
 
     def to_html(self, hypothesis: int = 0) -> HtmlPage:
-        """Returns a page, on which the beam is drawn as a tree.
+        """Returns a page that draws the beam as a tree.
 
         Args:
-            hypothesis: Which translation is chosen in it, from 0 for the best.
+            hypothesis: The selected translation, from 0 for the best.
 
         Raises:
-            InputError: If the search found no such translation.
+            InputError: If the search did not find that many translations.
         """
         is_found = fields.integer_from(0, len(self.beam.finished) - 1)
         fields.check_values(is_found, hypothesis=hypothesis)
@@ -108,14 +108,10 @@ class Trace:
         return render_page(__package__, "trace.html", title, data)
 
     def save(self, path: str | os.PathLike) -> None:
-        """Writes the page atomically.
-
-        Args:
-            path: A file ending in `.html`.
+        """Writes the page to a file ending in `.html`, atomically.
 
         Raises:
-            InputError: If the file's name has another ending, or its folder
-                does not exist.
+            InputError: If the suffix or the folder is wrong.
         """
         check_output(path, (".html",))
         with atomic_write(path) as partial:
@@ -125,19 +121,19 @@ class Trace:
 def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     """Translates a text, and records every step of the search.
 
-    The steps are those of `translator.translate`, and those of a greedy
+    The steps are the same as in `translator.translate`, followed by a greedy
     search with the same limits.
 
     Args:
         translator: A translator with a `BeamSearch`.
         text: One text, as in `Translator.translate`.
-        num_tokens: How many of the most probable tokens to record for each
+        num_tokens: The number of most probable tokens to record for each
             hypothesis.
 
     Raises:
-        InputError: If there is not exactly one text, it has no tokens or more
-            than the model reads, `num_tokens` is not a positive integer, or
-            the translator is not of a run or samples.
+        InputError: If there is not exactly one text, the text is empty or too
+            long, `num_tokens` is not a positive integer, or the translator
+            does not search in this process with a beam.
 
     Example:
 
@@ -164,11 +160,11 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
 
 @dataclasses.dataclass(frozen=True)
 class _Recorder:
-    """Runs a search for the ids of a source, and describes its steps."""
+    """Runs a search for one source, and records its steps."""
 
     translator: Translator
-    text: str  # the source
-    ids: list[int]  # with their end token
+    text: str
+    ids: list[int]  # the end token last
     limit: int  # tokens of a hypothesis
     num_tokens: int
 
@@ -181,15 +177,10 @@ class _Recorder:
             log_probs, before = searcher.predict(state)
             candidates = searcher.candidates(before, log_probs)
             state = searcher.advance(before, candidates)
-            arrays = tf.nest.map_structure(
-                np.asarray,
-                (
-                    before._replace(cache=()),
-                    candidates,
-                    *tf.math.top_k(log_probs, self.num_tokens),
-                    state._replace(cache=()),
-                ),
-            )
+            best = tf.math.top_k(log_probs, self.num_tokens)
+            states = (x._replace(cache=()) for x in (before, state))
+            arrays = (*states, candidates, *best)
+            arrays = tf.nest.map_structure(np.asarray, arrays)
             steps.append(self._step(searcher, *arrays))
         return SearchTrace(search, self.limit, steps)
 
@@ -197,10 +188,10 @@ class _Recorder:
         self,
         searcher: BeamSearcher,
         before: BeamState,
+        after: BeamState,
         candidates: Candidates,
         log_probs: np.ndarray,
         tokens: np.ndarray,
-        after: BeamState,
     ) -> TraceStep:
         """Returns a step; `log_probs` and `tokens` are `[1, K, count]`."""
         hypotheses = [
@@ -223,8 +214,8 @@ class _Recorder:
             is_best = rank < searcher.settings.beam_size
             if is_best and token_id == searcher.eos_id:
                 fate = "finished"
-            before_token = before.live_log_probs[0, parent]
-            token = self._token(token_id, log_prob - before_token)
+            parent_log_prob = before.live_log_probs[0, parent]
+            token = self._token(token_id, log_prob - parent_log_prob)
             scores = float(log_prob), float(log_prob) / penalty
             continuation = Continuation(int(parent), token, *scores, fate)
             continuations.append(continuation)
@@ -237,9 +228,9 @@ class _Recorder:
         finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
             ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
-            pieces, translator = self._pieces(ids), self.translator
-            args = translator.tokenizer, ids, self.text
-            text, _ = translator.task.decode(*args)
+            translator, pieces = self.translator, self._pieces(ids)
+            task, tokenizer = translator.task, translator.tokenizer
+            text, _ = task.decode(tokenizer, ids, self.text)
             penalty = _penalty(searcher, len(ids))
             score = float(state.finished_scores[0, slot])
             scores = score * penalty, penalty, score

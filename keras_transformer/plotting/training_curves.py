@@ -1,4 +1,4 @@
-"""The figure of a training."""
+"""Plots the curves of a training."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
 def training_figure(
     rows: Sequence[Mapping[str, float]], title: str, score: str
 ) -> "Figure":
-    """Plots what training wrote to `log.csv`.
+    """Plots the rows of a run's `log.csv`.
 
-    The negative log-likelihood of training (with dropout) and validation,
-    and the score of greedy validation outputs, over the steps. A measure
-    that no row has is left out.
+    Shows the negative log-likelihood in training (with dropout) and in
+    validation, and the score of greedy validation outputs, if they were
+    measured.
 
     Args:
         rows: The rows of `log.csv`, as numbers by column.
@@ -29,8 +29,7 @@ def training_figure(
     """
     if not rows:
         raise InputError(
-            "A curve needs at least one finished epoch. Received: an empty "
-            "log. Wait until training has written one."
+            "A curve needs at least one finished epoch. Received: an empty log"
         )
     measured = set().union(*rows)
     panels = {}

@@ -1,4 +1,4 @@
-"""The addresses of the page to try a model with."""
+"""The routes of the page to try a model."""
 
 import re
 from typing import Any
@@ -16,20 +16,20 @@ from keras_transformer.text.tags import TAG
 
 
 def _check_origin(request: Request) -> None:
-    """Raises InputError if a page of a different site sends the request.
+    """Raises if a different site sends the request.
 
-    The `Host` may be a proxy's choice, so that it is not compared.
+    A proxy may have changed the `Host`, which is not compared.
     """
     origin, hosts = request.headers.get("origin"), request.app.state.hosts
     if origin is not None and urlsplit(origin).hostname not in hosts:
         raise InputError(
             "A page must be opened under a name of the server. Received: "
-            f"{origin}. `serve --allowed-host NAME` adds a name."
+            f"{origin}. Add the name to `allowed_hosts`."
         )
 
 
 async def explain(request: Request, error: InputError) -> JSONResponse:
-    """Returns the answer to a request that the user can mend."""
+    """Returns the answer to a request with an invalid value."""
     return JSONResponse({"error": str(error)}, 400)
 
 
@@ -71,7 +71,7 @@ def show_page(request: Request) -> str:
         "example": re.sub(rf"^({TAG}\s+)+", "", example),
         "max_characters": request.app.state.max_characters,
         "has_trace": translator.has_trace,
-        "has_attention": translator.has_attention,
+        "has_attention": bool(translator.models),
         "has_documents": translator.task.targets_are_text,
     }
     return render_page(__package__, "serve.html", f"Try {name}", data)
@@ -114,6 +114,6 @@ def _check_length(text: str, request: Request) -> None:
     max_characters = request.app.state.max_characters
     if len(text) > max_characters:
         raise InputError(
-            f"A text may have at most {max_characters:,} characters. "
+            f"A text can be at most {max_characters:,} characters long. "
             f"Received: {len(text):,}"
         )

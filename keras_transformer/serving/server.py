@@ -1,4 +1,4 @@
-"""The server that `serve` starts. It is not made for production."""
+"""The server of the page. It is not made for production."""
 
 import ipaddress
 import logging
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _OWN_NAMES = ("localhost", "127.0.0.1", "::1")
-_SECONDS_TO_FINISH = 5  # that requests have when the server is stopped
+_SECONDS_TO_FINISH = 5  # for requests when the server is stopped
 
 
 def make_app(
@@ -28,14 +28,13 @@ def make_app(
 ) -> "FastAPI":
     """Returns the web application of a translator.
 
-    It answers `GET /`, the page; `POST /translate`, a text of sentences and
-    lines; `GET /trace` and `GET /attention`, the pages of a sentence and one
-    of its outputs, which exports do not have. Requests are answered in
-    threads.
+    `GET /` returns the page, and `POST /translate` translates a text. `GET
+    /trace` and `GET /attention` return the pages of a sentence and one of its
+    outputs, unless the model is an export. Requests are answered in threads.
 
-    It answers under the names of this computer and the allowed ones alone, and
-    no page of a site with a different name, so that other sites cannot use the
-    model through the browser of their readers.
+    Only requests to a name of this computer or an allowed name are answered,
+    and none from pages of other sites: a site cannot use the model through the
+    browsers of its readers.
 
     Args:
         translator: The translator. Its `num_translations` are shown.
@@ -49,7 +48,8 @@ def make_app(
     """
     if wrong := [host for host in allowed_hosts if "*" in host]:
         raise InputError(
-            f"--allowed-host must be a whole name. Received: {', '.join(wrong)}"
+            "allowed_hosts must be complete names. Received: "
+            + ", ".join(wrong)
         )
     with explain_missing_packages(InputError):
         import uvicorn  # noqa: F401
@@ -84,7 +84,7 @@ def listen(host: str, port: int) -> socket.socket:
         port: Port to listen on; 0 for any that is free.
 
     Raises:
-        InputError: If there is no such address, or the port is in use.
+        InputError: If the address does not exist, or the port is in use.
     """
     try:
         addresses = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
@@ -92,8 +92,8 @@ def listen(host: str, port: int) -> socket.socket:
         return socket.create_server((address[0], port), family=family)
     except (OSError, OverflowError) as error:  # of a port above 65535
         raise InputError(
-            f"Cannot listen on {host}, port {port}. Choose another --port or "
-            f"--host. Received: {error}"
+            f"Cannot listen on {host}, port {port}. Choose a different host or "
+            f"port. Received: {error}"
         ) from error
 
 
@@ -106,7 +106,7 @@ def serve(
 ) -> None:
     """Warms up, logs the address, and answers until it is interrupted.
 
-    Requests then have some seconds to end.
+    Requests then get some seconds to finish.
 
     Args:
         translator: As in `make_app`.
@@ -127,7 +127,7 @@ def serve(
     if not address.is_loopback:
         logger.info(
             "The page has no password: the whole network can use it as %s. "
-            "`--allowed-host NAME` adds a name or an address.",
+            "`allowed_hosts` adds a name or an address.",
             ", ".join(app.state.hosts),
         )
     if address.is_unspecified:  # nobody can open 0.0.0.0

@@ -1,4 +1,4 @@
-"""Opens files of text, compressed if their suffix says so."""
+"""Opens text files, which may be compressed."""
 
 import bz2
 import contextlib
@@ -41,6 +41,6 @@ def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
         if getattr(error, "errno", None):  # the system's, not the reader's
             raise
         raise InputError(
-            "A compressed file must be complete and of the type that its name "
-            f"says. Received: {path} ({error})"
+            "A compressed file must be complete, and its suffix that of its "
+            f"type. Received: {path} ({error})"
         ) from error

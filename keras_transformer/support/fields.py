@@ -1,7 +1,7 @@
 """Dataclass fields that describe and check themselves.
 
-`TransformerConfig` and `Recipe` are made of them. Their docstrings, their
-error messages and the flags of the command line come from these fields.
+Docstrings, error messages and command-line flags of `TransformerConfig` and
+`Recipe` come from these fields.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ from keras_transformer.support.errors import InputError
 
 
 class Rule(NamedTuple):
-    """What the value of a field must be."""
+    """Which values a field accepts."""
 
     is_type: Callable[[Any], bool]
     expected: str  # as in "NAME must be EXPECTED"
@@ -25,7 +25,7 @@ class Rule(NamedTuple):
     choices: tuple[str, ...] = ()
 
     def accepts(self, value: Any) -> bool:
-        """Returns whether a value is what it must be."""
+        """Returns whether a value is valid."""
         return self.is_type(value) and bool(self.in_range(value))
 
 
@@ -86,7 +86,7 @@ def described(
 
 
 def check_values(rule: Rule, **values: Any) -> None:
-    """Raises an InputError unless all values are what a rule accepts."""
+    """Raises an InputError unless a rule accepts all values."""
     for name, value in values.items():
         if not rule.accepts(value):
             raise InputError(
@@ -98,7 +98,7 @@ def check_fields(record: Any) -> None:
     """Checks all described fields of a dataclass instance.
 
     A field may also be a symbolic tensor, such as an input of an exported
-    signature: what its value is, the graph has to check (`Rule.in_range`).
+    signature. The graph has to check its value with `Rule.in_range`.
     """
     problems = []
     for field in dataclasses.fields(record):

@@ -17,8 +17,8 @@ from keras_transformer.support.locks import locked
 def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary path, and moves the file written there to `path`.
 
-    After a failure the previous file is unchanged, and the temporary one, which
-    has the same folder and suffix, is deleted.
+    The temporary path has the same folder and suffix. After a failure it is
+    deleted, and the previous file is unchanged.
     """
     path = Path(path)
     partial = partial_path(path)
@@ -38,10 +38,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
 def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     """Yields a temporary folder of the same name, and moves it to `path`.
 
-    The temporary folder is in the folder `.partial-NAME`, which is locked: in
-    the parent of `path`, which is created, or in `path` itself if that is an
-    empty folder, perhaps a mount point. A failure deletes it. If a process is
-    killed, the next one with the same `path` deletes it.
+    The temporary folder is in the locked folder `.partial-NAME`, in the parent
+    of `path` or, if `path` is an empty folder, in `path`. A failure deletes it;
+    after a killed process, the next one with the same `path` does.
     """
     path = Path(path).resolve()
     partial = partial_path(path)
@@ -70,7 +69,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Waits until the disk has a file; call it before a file is renamed.
+    """Waits until a file is on the disk; call it before renaming the file.
 
     Otherwise a power cut may leave an empty file under the new name.
     """
@@ -79,7 +78,7 @@ def sync(path: str | os.PathLike) -> None:
 
 
 def partial_path(path: Path) -> Path:
-    """Returns the path, in the same folder, of what is not complete yet."""
+    """Returns the path of an incomplete file or folder, in the same folder."""
     return path.with_name(f".partial-{path.name}")
 
 
@@ -95,28 +94,19 @@ def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
         raise InputError(f"The folder of {path} does not exist. Create it.")
 
 
-def check_new(path: str | os.PathLike) -> None:
-    """Checks that nothing is at a path."""
-    if Path(path).exists():
-        raise InputError(f"{path} already exists. Choose a different name.")
-
-
 def check_free(path: str | os.PathLike) -> None:
     """Checks that `atomic_folder` can write a folder: a new or empty one."""
     path = Path(path)
-    if _is_free(path):
-        return
-    content = "contains other files" if path.is_dir() else "is a file"
-    if (path / "config.json").exists():
-        content = "contains a run"
-    raise InputError(
-        f"{path} already {content}. Nothing is overwritten. Choose a "
-        "different output, or remove it first."
-    )
+    if not _is_free(path):
+        is_run = (path / "config.json").exists()
+        raise InputError(
+            f"{path} already {'contains a run' if is_run else 'exists'}. "
+            "Choose a different output, or remove it first."
+        )
 
 
 def _is_free(path: Path) -> bool:
-    """Returns whether nothing is at a path, or a folder without files."""
+    """Returns whether a path does not exist, or is an empty folder."""
     if path.is_dir():
         leftover = partial_path(path.resolve()).name
         return not set(os.listdir(path)) - {leftover}
@@ -142,21 +132,21 @@ def read_json(path: str | os.PathLike) -> Any:
 
 
 def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:
-    """Raises InputError unless a file's JSON object has values of types."""
+    """Raises InputError unless a JSON object contains values of these types."""
     if not isinstance(values, dict):
         raise InputError(
-            f"{file} must have a JSON object. Received: {values!r:.100}"
+            f"{file} must contain a JSON object. Received: {values!r:.100}"
         )
     for name, cls in types.items():
         if not isinstance(values.get(name), cls):
             raise InputError(
-                f"{file} must have {name!r} of type {cls.__name__}. Received: "
-                f"{name}={values.get(name)!r:.100}"
+                f"{file} must contain {name!r}, of type {cls.__name__}. "
+                f"Received: {name}={values.get(name)!r:.100}"
             )
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:
-    """Writes JSON atomically; it has null for numbers that are not finite."""
+    """Writes JSON atomically, with null for numbers that are not finite."""
     finite = json.loads(json.dumps(values), parse_constant=lambda _: None)
     text = json.dumps(finite, indent=2, ensure_ascii=False) + "\n"
     with atomic_write(path) as partial:
@@ -164,7 +154,7 @@ def write_json(path: str | os.PathLike, values: Any) -> None:
 
 
 def reserve_disk_space(path: Path, size: int) -> None:
-    """Checks that the disk has room for a new file of a size in bytes."""
+    """Checks that a new file of a size in bytes fits on the disk."""
     try:
         with open(path, "wb") as file:
             # Where it does not exist (macOS), the writer reports a full disk.

@@ -22,7 +22,7 @@ def lazy_names(
 
     The imports in its `__init__.pyi`, which type checkers read, are the only
     list of its names. Modules in `registered` register classes with Keras, and
-    are imported before any name but a module and those of `without_keras`.
+    are imported before any name that is not a module or in `without_keras`.
     """
     module = sys.modules[package]
     stub = Path(module.__file__).with_suffix(".pyi").read_text("utf-8")

@@ -16,10 +16,7 @@ def locked(
     name: str = "lock",
     output: Path | None = None,
 ) -> Iterator[None]:
-    """Creates a folder and keeps other processes from writing to it.
-
-    Messages name `output`, by default the folder.
-    """
+    """Creates and locks a folder; messages name `output`, or the folder."""
     with explain_missing_packages():
         from filelock import FileLock, Timeout
 
@@ -29,6 +26,6 @@ def locked(
             yield
     except Timeout as error:
         raise InputError(
-            f"Another process is writing to {output or path}. Wait until it "
-            "has finished, or choose a different output."
+            f"Another process is writing to {output or path}. Wait for it, or "
+            "choose a different output."
         ) from error

@@ -5,10 +5,7 @@ import sys
 
 
 class ConsoleHandler(logging.Handler):
-    """Prints messages: warnings on standard error, others on standard output.
-
-    It uses the streams that `sys` has now, and passes their errors on.
-    """
+    """Prints warnings on the current stderr, other messages on stdout."""
 
     def emit(self, record: logging.LogRecord) -> None:
         message = self.format(record)
@@ -21,8 +18,7 @@ class ConsoleHandler(logging.Handler):
 def print_log_messages() -> None:
     """Prints the messages of the logger "keras_transformer" from INFO on.
 
-    A program silences them with `setLevel` of this logger, or stores them with
-    handlers of its own; a logger that has handlers already is left alone.
+    A logger that has handlers is not changed.
     """
     logger = logging.getLogger("keras_transformer")
     if not logger.handlers:

@@ -1,4 +1,4 @@
-"""Progress bars on standard error, which only a terminal shows."""
+"""Progress bars on standard error, if it is a terminal."""
 
 import os
 from collections.abc import Iterable
@@ -11,10 +11,7 @@ if TYPE_CHECKING:
 def progress_bar(
     iterable: Iterable | None = None, is_shown: bool = True, **options: Any
 ) -> "tqdm":
-    """Returns a bar of tqdm, hidden if stderr is not a terminal.
-
-    The environment variable `TQDM_DISABLE`, which `--quiet` sets, hides all.
-    """
+    """Returns a bar of tqdm. The variable `TQDM_DISABLE` hides all bars."""
     from tqdm import tqdm
 
     is_hidden = not is_shown or bool(os.environ.get("TQDM_DISABLE"))

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from keras_transformer.support.errors import InputError
 
 # The modules of optional packages, and the extra that installs each.
-_OF_TENSORFLOW = (
+_TENSORFLOW_EXTRA = (
     "cyclopts filelock sacrebleu sacremoses safetensors tensorflow tqdm yaml"
 )
-_EXTRAS = dict.fromkeys(_OF_TENSORFLOW.split(), "tensorflow") | {
+_EXTRAS = dict.fromkeys(_TENSORFLOW_EXTRA.split(), "tensorflow") | {
     "ai_edge_litert": "litert",
     "apache_beam": "beam",
     "backports": "zstd",
@@ -53,8 +53,8 @@ def quiet_native_code() -> Iterator[None]:
 def quiet_tensorflow_import() -> Iterator[None]:
     """Hides the notices of TensorFlow's native code, not its exceptions.
 
-    TF_CPP_MIN_LOG_LEVEL alone does not hide those that are written while it is
-    imported. The environment variable `TF_CPP_MIN_LOG_LEVEL=0` shows all.
+    `TF_CPP_MIN_LOG_LEVEL`, which does not hide those of the import, shows all
+    if it is 0.
     """
     if (
         "tensorflow" in sys.modules
@@ -92,7 +92,7 @@ def import_tensorflow_quietly() -> None:
 
 def available_cores() -> int:
     """Returns the number of cores that this process may use."""
-    # A container may use fewer cores than the machine has. macOS cannot say.
+    # A container may use fewer cores than the machine has. macOS does not tell.
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1

@@ -14,6 +14,6 @@ TASKS: dict[str, Task] = {x.name: x for x in (TranslationTask(), ParsingTask())}
 
 
 def find_task(name: str) -> Task:
-    """Returns the task of a name, as a run records it."""
+    """Returns the task with the name that a run records."""
     check_values(one_of(*TASKS), task=name)
     return TASKS[name]

@@ -13,8 +13,8 @@ from keras_transformer.support.errors import InputError
 
 _warn = functools.cache(logging.getLogger(__name__).warning)  # once
 
-# SacreBLEU's tokenizers of languages whose words spaces do not separate. Of
-# those with "char" it knows no words.
+# SacreBLEU's tokenizers for languages without spaces between words. "char":
+# it cannot find the words.
 _TOKENIZERS = {
     **dict.fromkeys(("zh", "yue", "wuu", "nan", "hak", "gan", "lzh"), "zh"),
     "ja": "ja-mecab",
@@ -33,57 +33,49 @@ def corpus_scores(
 ) -> dict[str, Any]:
     """Scores the translations of a corpus, as `Task.scores` does.
 
-    BLEU, chrF and TER come from sacreBLEU, with the signature that makes
-    them comparable between systems and papers: it fixes the tokenization. It
-    is returned as `bleu_signature` and the like. BLEU and chrF run from 0 to
-    100; of TER, the errors per 100 words, less is better.
+    BLEU, chrF and TER come from sacreBLEU, each with the signature
+    (`bleu_signature` etc.) that makes it comparable. BLEU and chrF run from 0
+    to 100; TER counts errors per 100 words: less is better.
 
-    The target language, such as `"de"` or `"zh_Hant"`, chooses the
-    abbreviations that Moses keeps whole, or, where spaces do not separate
-    words, sacreBLEU's tokenizer, which may need a package of its own. Where it
-    has none, BLEU is of characters.
+    The target language, such as `"de"` or `"zh_Hant"`, chooses Moses'
+    abbreviations or, without spaces between words, sacreBLEU's tokenizer,
+    which may need a separate package. If there is none, BLEU compares
+    characters.
     """
     language = resolve_language(target)
     tokenizer = _TOKENIZERS.get(language)
     if tokenizer == "char":
         _warn(
-            f"sacreBLEU does not know the words of {language}: BLEU is of "
+            f"sacreBLEU cannot split {language} into words: BLEU compares "
             "characters."
         )
-    make = {
-        "bleu": lambda: BLEU(tokenize=tokenizer),
-        "chrf": CHRF,
-        "ter": TER,
-    }
+    make = {"bleu": lambda: BLEU(tokenize=tokenizer), "chrf": CHRF, "ter": TER}
     try:
         scorers = {name: make[name]() for name in metrics if name in make}
     except (ImportError, RuntimeError) as error:
         raise InputError(
-            "sacreBLEU needs another package to split this language into "
-            f"words. Received: target={target!r}. Install it with: "
+            "sacreBLEU needs a package to split this language into words. "
+            f"Received: target={target!r}. Install it with: "
             f'pip install "sacrebleu[{language}]"'
         ) from error
     scores: dict[str, Any] = {}
     for name in metrics:
         if name == "tokenized_bleu":
             scores[name] = tokenized_bleu(hypotheses, references, target)
-            scores[f"{name}_signature"] = (
-                f"tok:{tokenizer}, not as in the paper"
-                if tokenizer
-                else "as in the paper"
-            )
+            prefix = f"tok:{tokenizer}, not " if tokenizer else ""
+            scores[f"{name}_signature"] = f"{prefix}as in the paper"
         else:
             scorer = scorers[name]
             scores[name] = scorer.corpus_score(hypotheses, [references]).score
-            # A signature is known after the first score only.
+            # The signature is complete after the first score only.
             scores[f"{name}_signature"] = str(scorer.get_signature())
     return scores
 
 
 def resolve_language(code: str) -> str:
-    """Returns the code of a language: `"zh"` for `"zh_Hant"`, `"cmn"`, `"chi"`.
+    """Returns a language's main code: `"zh"` for `"zh_Hant"` and `"cmn"`.
 
-    A code that is none is returned as it is.
+    An unknown code is returned unchanged.
     """
     try:
         tag = langcodes.standardize_tag(code, macro=True)
@@ -95,23 +87,20 @@ def resolve_language(code: str) -> str:
 def tokenized_bleu(
     hypotheses: Sequence[str], references: Sequence[str], target: str = "de"
 ) -> float:
-    """BLEU on Moses tokens with split compounds, as the paper computed it.
+    """BLEU on Moses tokens with split compounds, as in the paper's Table 2.
 
-    The paper's Table 2 has it; it is often one or two points away from
-    sacreBLEU on the same translations. The steps of Tensor2Tensor's
-    `get_ende_bleu` script, applied to both sides: Moses' `tokenizer.perl` for
-    the target language (without its option to split dashes; with the English
-    rules for a language that it does not know), or sacreBLEU's tokenizer where
-    spaces do not separate words, then every hyphen inside a word made a token
-    of its own, then `multi-bleu.perl`: case-sensitive corpus BLEU over the
-    tokens, up to 4 words, without smoothing.
+    It often differs from sacreBLEU by one or two points. The steps are those
+    of Tensor2Tensor's `get_ende_bleu` script, for both sides: Moses'
+    `tokenizer.perl` for the target language (without splitting dashes; with
+    English rules for an unknown language), or sacreBLEU's tokenizer for a
+    language without spaces; then each hyphen inside a word becomes a token;
+    then `multi-bleu.perl`: case-sensitive corpus BLEU, up to 4 words, without
+    smoothing. A corpus without 4 correct words in a row scores 0.
 
-    Unlike sacreBLEU, compounds count as several words, and a corpus in which
-    no 4 words in a row are right scores 0. Quotation marks are left as they
-    are: to repeat the 27.3 and 28.4 of Table 2 to the digit, straighten those
-    of both sides first, as the authors' reference had them.
+    Quotation marks are kept: to reproduce the 27.3 and 28.4 of Table 2
+    exactly, straighten them on both sides, as in the authors' reference.
     """
-    # Half a second to import, which translating and exporting do without.
+    # Takes half a second to import.
     from sacremoses import MosesTokenizer
 
     language = resolve_language(target)
@@ -134,7 +123,6 @@ def tokenized_bleu(
 def split_compounds(sentence: str) -> str:
     """Returns `"a rich-text box"` as `"a rich ##AT##-##AT## text box"`.
 
-    As in the original script, of two hyphens around a single character only
-    the first is split.
+    As in the original script, `"a-b-c"` is split at the first hyphen only.
     """
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", sentence)

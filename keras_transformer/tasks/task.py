@@ -9,23 +9,23 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
-Pairs = Iterable[tuple[str, str]]  # of source and target
+Pairs = Iterable[tuple[str, str]]  # source and target
 
 
 class Task(abc.ABC):
     """A task that a `Transformer` can be trained for.
 
-    Source and target of every pair are texts. A task defines how a target
-    becomes ids and ids become an output again, and how outputs are scored
-    against references. Ids have no start and end tokens.
+    Source and target of every pair are texts. A task converts targets to ids
+    and ids to outputs, and scores outputs against references. Ids exclude
+    start and end tokens.
     """
 
     name: ClassVar[str]  # in the files of a run
     output: ClassVar[str]  # name of the outputs, in files and signatures
     search: ClassVar[BeamSearch]  # default settings of the search
     metrics: ClassVar[Mapping[str, str]]  # metrics, and their names in tables
-    default_metrics: ClassVar[tuple[str, ...]]  # scored unless told otherwise
-    watched_metric: ClassVar[str]  # of validation: more is better
+    default_metrics: ClassVar[tuple[str, ...]]
+    watched_metric: ClassVar[str]  # in validation: more is better
     targets_are_text: ClassVar[bool] = True  # whether any text is a target
 
     def choose_metric(
@@ -39,17 +39,14 @@ class Task(abc.ABC):
     def train_tokenizer(
         self, pairs: Pairs, vocab_size: int, tags: Sequence[str] = ()
     ) -> Tokenizer:
-        """Returns a tokenizer for sources and targets, which are read once.
-
-        Sources may begin with the tags.
-        """
+        """Trains a tokenizer on pairs. Sources may begin with the tags."""
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the pairs."""
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
-        """Returns the task for the sources of a corpus, not of a user."""
+        """Returns the task for a corpus, whose sources are prepared."""
         return self
 
     def encode_sources(
@@ -67,18 +64,17 @@ class Task(abc.ABC):
     def decode(
         self, vocabulary: Tokenizer, ids: Sequence[int], source: str
     ) -> tuple[str, bool]:
-        """Returns the output that ids spell, and whether it was repaired.
+        """Returns the output for ids, and whether it was repaired.
 
-        There may be an end token, and padding after it.
+        The ids may contain an end token and padding.
         """
         del source
         return vocabulary.target.decode(ids), False
 
     def columns(self, translation: Any) -> dict[str, Any]:
-        """Returns the fields of a `Translation` as signatures name them.
+        """Returns the fields of a `Translation`, named as in signatures.
 
-        Where the search found fewer outputs than were asked for, the empty
-        ones are left out.
+        Outputs that the search did not find are omitted.
         """
         values = translation._asdict()
         count = sum(score > -math.inf for score in translation.scores)
@@ -91,7 +87,7 @@ class Task(abc.ABC):
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
-        """Raises InputError as `scores` would for any texts."""
+        """Raises InputError for metrics that `scores` cannot compute."""
         unknown = sorted(set(metrics) - set(self.metrics))
         if unknown or not metrics:
             raise InputError(

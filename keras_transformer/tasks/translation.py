@@ -44,22 +44,19 @@ class TranslationTask(Task):
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
         super().check_metrics(language, metrics)
-        # sacreBLEU needs a package of its own for some languages.
+        # Some languages need a package: sacreBLEU raises without it.
         self.scores([""], [""], language, metrics)
 
     def choose_metric(
         self, references: Sequence[str], language: str | None
     ) -> str:
-        """Returns chrF if no reference has the four tokens that BLEU needs.
-
-        Even a perfect translation then has a BLEU of 0.
-        """
+        """Returns chrF if even perfect translations are too short for BLEU."""
         perfect = self.scores(references, references, language, ["bleu"])
         if perfect["bleu"] > 0:
             return "bleu"
         logger.info(
-            "valid: all references are too short for BLEU; the best checkpoint "
-            "is chosen by chrF"
+            "valid: references too short for BLEU: choosing the best "
+            "checkpoint by chrF"
         )
         return "chrf"
 
@@ -70,7 +67,7 @@ class TranslationTask(Task):
         language: str | None,
         metrics: Sequence[str],
     ) -> dict[str, Any]:
-        # Half a second to import, which translating does without.
+        # Takes half a second to import.
         from keras_transformer.tasks.bleu import corpus_scores
 
         return corpus_scores(hypotheses, references, language or "en", metrics)

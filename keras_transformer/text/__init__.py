@@ -23,23 +23,23 @@ __all__ = [
 def open_tokenizer(
     paths: Sequence[str | os.PathLike], vocab_size: int | None = None
 ) -> Tokenizer:
-    """Opens a tokenizer that a user names.
+    """Opens a tokenizer by its path or paths.
 
     Args:
         paths: A SentencePiece model, or the folder of a run or of a prepared
             corpus; or two models, of sources and of targets.
-        vocab_size: The size that a user asked for, if any.
+        vocab_size: The size that it must have, if any.
 
     Raises:
-        InputError: If a path is none of these, or the size is another.
+        InputError: If a path is something else, or the size differs.
     """
     opened = [Tokenizer.load(path) for path in paths]
     names = " ".join(map(str, paths))
     are_models = all(side.source is side for side in opened)
     if len(opened) != 1 and not (len(opened) == 2 and are_models):
         raise InputError(
-            "A tokenizer must be one vocabulary, or a SentencePiece model of "
-            f"sources and one of targets. Received: {names}"
+            "A tokenizer must be one vocabulary, or a SentencePiece model for "
+            f"sources and one for targets. Received: {names}"
         )
     tokenizer = opened[0]
     if len(opened) == 2:
@@ -47,8 +47,8 @@ def open_tokenizer(
         tokenizer = Tokenizer(target.model, source=source)
     if vocab_size not in (None, tokenizer.vocab_size):
         raise InputError(
-            "A vocabulary size is for a new tokenizer, and this one has "
-            f"{tokenizer.vocab_size}. Leave out one of them. Received: "
-            f"vocab_size={vocab_size}, tokenizer={names}"
+            f"vocab_size must be {tokenizer.vocab_size}, the size of "
+            f"tokenizer={names}. Received: vocab_size={vocab_size}. Leave "
+            "out one of the two."
         )
     return tokenizer

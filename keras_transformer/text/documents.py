@@ -15,9 +15,9 @@ _LIST_MARKS = re.compile(r"(?:(?:[-*+•–>#]+|[0-9]{1,2}[.)]|[A-Za-z]\))[ \t]+
 class SplitDocument:
     """The sentences of a text, and the text around them.
 
-    `sentences` are those with letters, in order, without list marks, each once.
-    A sentence begins with the token of the `language`, if there is one, or of
-    the language of `languages` that the line has named last.
+    `sentences` lists each sentence with letters once, in order, without list
+    marks. It begins with the token of `language`, if given, or of the last of
+    the `languages` that its line has named.
     """
 
     def __init__(
@@ -29,11 +29,11 @@ class SplitDocument:
     ) -> None:
         if language not in (None, *languages):
             raise InputError(
-                "A target language must be one of the model's: "
+                "A target language must be one of the model's languages: "
                 f"{', '.join(languages) or 'none'}. Received: {language!r:.60}"
             )
         chosen = language_token(language) if language else ""
-        token = chosen  # of the language of the line
+        token = chosen  # the language token of the line
         # List marks, sentence, and the whitespace after it.
         self._parts: list[tuple[str, str, str]] = []
         starts_line = True
@@ -52,7 +52,7 @@ class SplitDocument:
         self.sentences = list(dict.fromkeys(sentences))
 
     def join(self, translations: Sequence[str]) -> str:
-        """Returns the text with a line of translation for each sentence."""
+        """Returns the text with each sentence replaced by its translation."""
         lines = (" ".join(text.split()) for text in translations)
         by_sentence = dict(zip(self.sentences, lines, strict=True))
         return join_sentences(

@@ -8,16 +8,14 @@ import sys
 import unicodedata
 from collections.abc import Iterable
 
-from keras_transformer.text.sentencepiece_model import parse_model
-
-# Classes of characters, alike in Python and in TensorFlow's RE2. In sources,
-# each of the first is a space, and each of the second is nothing.
+# Classes of characters for Python and for TensorFlow's RE2. In sources the
+# first become spaces, and the second are removed.
 SPACES = "[\t-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 INVISIBLE = (
     "[\\x00\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 )
-# The end of a model whose sources are normalized: field 200 of SentencePiece's
-# ModelProto, which is free for others and ignored.
+# Ends a model with normalized sources: field 200 of SentencePiece's ModelProto,
+# which is free for extensions and ignored.
 SOURCE_MARK = b"\xc2\x0c\x12normalized sources"
 
 
@@ -27,12 +25,12 @@ def normalize_source(text: str) -> str:
 
 
 def replace_invalid(text: str) -> str:
-    """Replaces what `errors="surrogateescape"` left: a byte, U+FFFD."""
+    """Replaces each byte that `errors="surrogateescape"` kept by U+FFFD."""
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
 def without_blank(texts: Iterable[str]) -> list[str]:
-    """Returns texts, "" for those of spaces and invisible characters alone."""
+    """Replaces texts of only spaces and invisible characters by ""."""
     return [x if normalize_source(x).strip(" ") else "" for x in texts]
 
 
@@ -42,11 +40,11 @@ def normalization_rules() -> str:
 
     A rule is "code points, tab, code points". SentencePiece replaces the
     longest match from the left, so a character needs a rule for each way to
-    write it: its marks in each order that Unicode considers the same, of
-    which the first ones may be part of a precomposed character.
+    write it: its marks in each canonically equivalent order, where the first
+    ones may be part of a precomposed character.
     """
     normalize = unicodedata.normalize
-    # Characters that have another form, by their NFC.
+    # Characters that can be decomposed, by their NFC.
     alike = collections.defaultdict(set)
     for character in map(chr, range(sys.maxunicode + 1)):
         if normalize("NFD", character) != character:
@@ -72,10 +70,3 @@ def normalization_rules() -> str:
         f"{hexadecimal(form)}\t{hexadecimal(rules[form])}\n"
         for form in sorted(rules)
     )
-
-
-def without_rules_path(model: bytes) -> bytes:
-    """Removes the path of the temporary rules file from a model."""
-    proto = parse_model(model)
-    proto.normalizer_spec.ClearField("normalization_rule_tsv")
-    return proto.SerializeToString(deterministic=True)

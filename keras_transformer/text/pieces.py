@@ -7,33 +7,30 @@ from typing import Any
 
 
 class Pieces:
-    """Base class of `Tokenizer`: ids and the pieces that they stand for."""
+    """Base class of `Tokenizer`: ids and their pieces."""
 
     vocab_size: int
     pad_id: int
     bos_id: int
     eos_id: int
-    _processor: Any  # of the SentencePiece library
+    _processor: Any  # the SentencePiece library's
 
     def pieces(self, ids: Sequence[int] | None = None) -> list[str]:
-        """Returns the vocabulary entry of each id; "▁" stands for a space.
-
-        Without ids, it returns all entries.
-        """
+        """Returns the entry of each id, by default of all; "▁" is a space."""
         ids = range(self.vocab_size) if ids is None else ids
         return [self._processor.IdToPiece(int(i)) for i in ids]
 
-    def id_of_piece(self, piece: str) -> int:
+    def piece_to_id(self, piece: str) -> int:
         """Returns the id of an entry; `unk_id` if there is none."""
         return self._processor.PieceToId(piece)
 
     def is_control(self, token_id: int) -> bool:
-        """Returns whether an id is not text, such as the end token's."""
+        """Returns whether an id is not text, such as the end token."""
         return self._processor.IsControl(int(token_id))
 
     @property
     def symbols(self) -> list[str]:
-        """The `symbols` that it was trained with."""
+        """The `symbols` of its training."""
         return list(itertools.compress(self.pieces(), self.are_symbols))
 
     @functools.cached_property
@@ -44,10 +41,10 @@ class Pieces:
         return [self.is_control(i) and i not in special for i in ids]
 
     def words(self, ids: Sequence[int]) -> list[list[int]]:
-        """Returns the positions of the pieces that each word consists of.
+        """Returns the positions of each word's pieces.
 
         A word begins with the mark for a space. A control token, such as the
-        end token or a bracket of a tree, is a word of its own.
+        end token or a bracket of a tree, is a separate word.
         """
         words: list[list[int]] = []
         joins = False

@@ -1,4 +1,4 @@
-"""Documents to sentences, which is what a model translates."""
+"""Splits documents into the sentences that a model translates."""
 
 import itertools
 import re
@@ -6,14 +6,14 @@ from collections.abc import Iterable
 
 # What `str.splitlines` splits at.
 _BREAKS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
-# A quotation mark opens in one language what it closes in another.
+# Some languages open a quotation with a mark that others close it with.
 _QUOTES = "\"'“”„‘’‚«»‹›"
 _CLOSING = re.escape(_QUOTES + ")]}")
 _OPENING = re.compile(f"[{re.escape(_QUOTES)}(\\[{{¿¡「『《（【]*")
 _SPACED_MARKS = ".!?…؟۔।"  # whitespace follows them
 _CJK_MARKS = "。！？｡"
 _SPACES = rf"[^\S{_BREAKS}]+"
-# After a full stop, as in "Nr. 5", they are no place to split.
+# After a full stop, as in "Nr. 5", they do not end a sentence.
 _NO_BREAK = "\u00a0\u202f"
 _CANDIDATE = re.compile(
     rf"\A\s+|[{_BREAKS}]\s*|[{_CJK_MARKS}]+[”’」』》）】]*\s*"
@@ -21,7 +21,7 @@ _CANDIDATE = re.compile(
     rf"[{_CLOSING}]*{_SPACES}"
 )
 _NO_SPACE_AFTER = tuple("。！？」』）】》")
-# A name or a number follows these, so that they never end a sentence.
+# A name or a number follows these: they never end a sentence.
 _TITLES = frozenset("Mr Mrs Ms Dr Prof St Hr Fr Nr".split())
 _LONGEST_EXCEPTION = max(map(len, _TITLES))
 
@@ -33,10 +33,10 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
 
     - before a line break;
     - after the marks `。`, `！` and `？`;
-    - after `.`, `!`, `?` and `…` where whitespace follows (after `.` another
-      than a no-break space), and after it
-      something that a sentence can begin with: a digit, or a letter that is
-      not lower case. Quotation marks and brackets may stand between.
+    - after `.`, `!`, `?` and `…` where whitespace follows (after `.` other
+      than a no-break space), and then something that can begin a sentence: a
+      digit, or a letter that is not lower case. Quotation marks and brackets
+      may stand between.
 
     No sentence ends at the full stop after a single letter ("J. Smith",
     "z. B."), after a number of one or two digits ("am 3. Mai"), and after one
@@ -75,9 +75,9 @@ def join_sentences(pairs: Iterable[tuple[str, str]]) -> str:
     """Joins translations of the sentences of a document.
 
     Args:
-        pairs: Each translation with the whitespace that follows its sentence,
-            as from `split_sentences`. Where there is none, as in Chinese, a
-            space is added unless the translation ends as in Chinese, too.
+        pairs: Each translation with the whitespace after its sentence, as
+            from `split_sentences`. If there is none, as in Chinese, a space
+            is added unless the translation has Chinese punctuation, too.
     """
     joined, needs_space = "", False
     for text, space in pairs:
@@ -97,7 +97,7 @@ def _is_end(document: str, match: re.Match) -> bool:
     if match[0].rstrip(_NO_BREAK) == match[0].rstrip():
         return False
     at = match.start()
-    # A character more than the longest exception, to see where words begin.
+    # One character more than the longest exception shows where words begin.
     before = document[max(at - _LONGEST_EXCEPTION - 1, 0) : at]
     word = re.split(r"\W", before)[-1]
     return not (

@@ -1,4 +1,4 @@
-"""Serialized SentencePiece models: what runs them, and their fields."""
+"""Serialized SentencePiece models: their processor and their fields."""
 
 import functools
 from typing import Any
@@ -33,8 +33,8 @@ def load_processor(model: bytes) -> Any:
         pass
     raise InputError(
         "A tokenizer must be a serialized SentencePiece model. "
-        f"Received: {len(model)} bytes that cannot be parsed. Train "
-        "it again, or copy the file again."
+        f"Received: {len(model)} bytes that cannot be parsed. Copy the file "
+        "again, or train a new one."
     )
 
 

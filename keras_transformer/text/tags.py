@@ -1,4 +1,4 @@
-"""Tags, such as the target language, with which sources begin."""
+"""Tags at the beginning of sources, such as the target language."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -6,8 +6,8 @@ from collections.abc import Iterable, Sequence
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.normalization import without_blank
 
-# What a tag looks like, in characters that no normalization changes. With a
-# letter or digit: a model may have learned a piece such as ▁<->.
+# Tags consist of characters that no normalization changes, with a letter or
+# digit: a model may have learned a piece such as ▁<->.
 _NAME = "[!-;=?-~]*[0-9A-Za-z][!-;=?-~]*"
 TAG = f"(<{_NAME}>|>>{_NAME}<<)"
 # A language token at the start of a text.
@@ -15,17 +15,17 @@ LANGUAGE = r"^\s*(>>[^<>\s]+<<)"
 
 
 def check_tags(tags: Iterable[str]) -> None:
-    """Raises InputError unless all look like tags."""
+    """Raises InputError unless all of them look like tags."""
     for tag in tags:
         if re.fullmatch(TAG, tag) is None:
             raise InputError(
-                "A tag must be letters, digits and signs in angle brackets, as "
-                f"<bt>, or a language as >>fra<<. Received: {tag!r:.60}"
+                "A tag must be letters, digits and signs in angle brackets "
+                f"(<bt>), or a language (>>fra<<). Received: {tag!r:.60}"
             )
 
 
 def language_token(language: str) -> str:
-    """Returns the token of a language, which may be the token itself."""
+    """Returns the token of a language, given its code or the token."""
     return f">>{language.strip('<>')}<<"
 
 
@@ -35,10 +35,7 @@ def check_languages(
     sources: Iterable[str] | None,
     first: int,
 ) -> None:
-    """Does what `Tokenizer.check_languages` does, for the languages it has.
-
-    A source needs one of them if `is_needed`.
-    """
+    """Implements `Tokenizer.check_languages`."""
     if not languages:
         return
     received = "no target language" if is_needed and sources is None else ""
@@ -54,6 +51,6 @@ def check_languages(
         raise InputError(
             "A source must begin with its target language, such as "
             f">>{languages[0]}<<, unless the model is opened with "
-            f"--target-language. It has {', '.join(languages)}. Received: "
+            f"target_language. It has {', '.join(languages)}. Received: "
             f"{received}"
         )

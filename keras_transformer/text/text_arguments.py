@@ -1,4 +1,4 @@
-"""What callers may pass as text, and how it becomes Python strings."""
+"""Converts texts that callers pass to Python strings."""
 
 import reprlib
 from collections.abc import Iterable
@@ -16,14 +16,14 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
         texts: One text, or an iterable of texts. A text is a `str`, UTF-8
             `bytes`, or a scalar string tensor or array. NumPy arrays and
             string tensors of shape `[B]` are iterables of texts.
-        name: What the error messages call `texts`.
+        name: Name of the argument in messages.
 
     Returns:
         The texts, and whether a single one was given.
 
     Raises:
         InputError: If something else was given, or a text is not valid
-            Unicode. The message names the text.
+            Unicode.
     """
     texts = _unwrap(texts)
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -32,7 +32,7 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
 
 
 def read_text(value: Any, name: str) -> str:
-    """Returns one text as a Python string, as `read_texts` does."""
+    """Returns one text as a Python string; see `read_texts`."""
     value = _unwrap(value)
     if not isinstance(value, str | bytes):
         raise InputError(
@@ -49,9 +49,8 @@ def read_text(value: Any, name: str) -> str:
         raise InputError(
             "A text must be valid Unicode. Received: "
             f"{name}={reprlib.repr(value)} ({error.reason} at position "
-            f"{error.start}). Decode the original bytes with their own "
-            "encoding, or replace what cannot be decoded: "
-            '`data.decode("utf-8", "replace")`.'
+            f"{error.start}). Decode the bytes with the right encoding, or "
+            'with `data.decode("utf-8", "replace")`.'
         ) from error
 
 

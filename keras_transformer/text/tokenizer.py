@@ -1,4 +1,4 @@
-"""SentencePiece models: one for source and target, or one for each."""
+"""The vocabulary: one SentencePiece model for both languages, or one each."""
 
 import functools
 import hashlib
@@ -10,25 +10,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import (
-    atomic_write,
-    check_types,
-    read_json,
-)
+from keras_transformer.support.files import atomic_write, check_types, read_json
 from keras_transformer.text import normalization
 from keras_transformer.text.pieces import Pieces
 from keras_transformer.text.sentencepiece_model import load_processor
-from keras_transformer.text.tags import (
-    TAG,
-    check_languages,
-    language_token,
-)
+from keras_transformer.text.tags import TAG, check_languages, language_token
 from keras_transformer.text.tokenizer_training import train_model
 
-# The end of a model that gets an id for padding: a further piece of the type
-# CONTROL. A message's fields may be repeated after it.
+# Adds an id for padding to a serialized model: one more piece of the type
+# CONTROL. The fields of a message may continue after its end.
 _PADDING = b"\n\t\n\x05<pad>\x18\x03"
-# The control piece behind the last id. Pieces behind it become unknown.
+# The control piece after the last id. Pieces after it become unknown.
 END_OF_IDS = "<end of ids>"
 
 
@@ -36,7 +28,7 @@ class Tokenizer(Pieces):
     """Converts text to token ids and back: SentencePiece byte-pair encoding.
 
     A model reads ids of `source` and writes ids of `target`. Both are the
-    tokenizer itself, unless the languages have vocabularies of their own.
+    tokenizer itself, unless the languages have separate vocabularies.
     `train` makes one vocabulary for both, so that the embeddings can be tied,
     and gives the ids 0 to 3 to padding, unknown, start and end. Characters
     that are not in the vocabulary are encoded as UTF-8 bytes, so that no text
@@ -47,21 +39,21 @@ class Tokenizer(Pieces):
     Control characters (including tabs and line ends) become spaces, and spaces
     are trimmed and collapsed. Nothing else is changed, unlike with
     SentencePiece's default, which rewrites "…" as "...". In sources, other
-    spaces of Unicode are spaces too, and characters that nobody sees, such as
-    soft hyphens, are left out: see `normalizes_sources`. SentencePiece
+    spaces of Unicode become spaces too, and invisible characters, such as
+    soft hyphens, are removed: see `normalizes_sources`. SentencePiece
     represents a space by "▁" (U+2581), which is decoded as a space.
 
-    A tag, such as `<bt>` or the language `>>fra<<`, is one piece. The text
-    after it has the ids that it has alone.
+    A tag, such as `<bt>` or the language `>>fra<<`, is one piece. It does not
+    change the ids of the text after it.
 
     Args:
         model: A serialized SentencePiece model with ids for unknown, start and
             end. One without an id for padding gets the next one.
-        language_token: What a source that does not begin with a tag begins
-            with: a tag, or several that spaces separate.
+        language_token: Tags to prepend to sources that have none, separated
+            by spaces.
         source: The tokenizer of sources, with the same ids for padding, start
-            and end; its end may be its padding, which ends a source with
-            nothing. Default: this one.
+            and end. If its end is its padding, sources have no end token.
+            Default: this one.
 
     Attributes:
         vocab_size: Number of ids.
@@ -70,17 +62,17 @@ class Tokenizer(Pieces):
         bos_id: Id of the start token, the decoder's first input. It may be
             `pad_id` or `eos_id`.
         eos_id: Id of the end token.
-        source_eos_id: Id of what ends a source: `eos_id`, or `pad_id` if
+        source_eos_id: Id at the end of a source: `eos_id`, or `pad_id` if
             sources have no end token.
-        needs_no_tag: Matches sources that get no `language_token`, such as
-            blank ones; None without a `language_token`.
+        tagged_pattern: Matches sources that are blank or already begin with a
+            tag; None without a `language_token`.
         normalizes_sources: Whether spaces in sources become plain ones,
-            invisible characters are left out, and targets of nothing else are
-            empty: in tokenizers that were trained here.
+            invisible characters are removed, and targets of nothing else are
+            empty: true after `train`.
 
     Raises:
-        InputError: If `model` is not such a model, a tag is missing, or the
-            special tokens of sources are others.
+        InputError: If `model` is not such a model, a tag is missing, or
+            sources have different special tokens.
 
     Example:
 
@@ -106,10 +98,10 @@ class Tokenizer(Pieces):
         special = {name: getattr(processor, f"{name}_id")() for name in names}
         if min(special.values()) < 0:
             raise InputError(
-                "A SentencePiece model must have ids for start and end, and no "
-                f"<pad> that is text. Received: {special}, where -1 means that "
-                "an id is missing. Train it with Tokenizer.train, or with "
-                "--pad_id=0 --unk_id=1 --bos_id=2 --eos_id=3."
+                "A SentencePiece model must have ids for start and end, and "
+                f"its <pad> must not be text. Received: {special} (-1: no id). "
+                "Train it with Tokenizer.train, or with pad_id=0, unk_id=1, "
+                "bos_id=2, eos_id=3."
             )
         self.model = model
         self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
@@ -130,17 +122,17 @@ class Tokenizer(Pieces):
         if not received.items() <= expected.items():
             raise InputError(
                 "Two tokenizers must have the same special tokens, with the "
-                f"same ids. Received: {received} of sources, {expected} of "
-                "targets. Train both with --pad_id=0 --unk_id=1 --bos_id=2 "
-                "--eos_id=3."
+                f"same ids. Received: {received} for sources, {expected} for "
+                "targets. Train both with pad_id=0, unk_id=1, bos_id=2, "
+                "eos_id=3."
             )
         self.language_token = language_token or None
-        self.needs_no_tag: str | None = None
+        self.tagged_pattern: str | None = None
         if language_token:
             self.check_tags(language_token.split())
             alternatives = "|".join(map(re.escape, self.tags))
             # A blank source stays blank.
-            self.needs_no_tag = rf"[\t-\r ]*({alternatives}|$)"
+            self.tagged_pattern = rf"[\t-\r ]*({alternatives}|$)"
 
     @classmethod
     def train(
@@ -157,12 +149,11 @@ class Tokenizer(Pieces):
             texts: Lines of source and target text, read once.
             vocab_size: Size of the vocabulary: 4 special tokens, 256 bytes,
                 the characters of the text, and merges. The rarest characters,
-                together less than 0.001% of the text, are left to the bytes:
-                the noise of a large corpus would fill the vocabulary.
-            max_sentences: Of a larger corpus, a random sample of this many
-                lines is kept in memory and used.
-            symbols: Further pieces of the vocabulary that no text is
-                tokenized to.
+                together less than 0.001% of the text, become bytes: the noise
+                of a large corpus would fill the vocabulary.
+            max_sentences: A larger corpus is reduced to a random sample of
+                this many lines.
+            symbols: Further pieces, which no text is tokenized to.
             tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
 
         Returns:
@@ -171,14 +162,14 @@ class Tokenizer(Pieces):
         Raises:
             InputError: If the text is empty or not valid Unicode,
                 `vocab_size` is too small for its characters or larger than
-                it can fill (the message has the limit), or a tag has another
-                form.
+                it can fill (the message states the limit), or a tag is
+                malformed.
         """
         return cls(train_model(texts, vocab_size, max_sentences, symbols, tags))
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
-        """Reads a SentencePiece model file, or what `save_files` wrote.
+        """Reads a SentencePiece model file, or the files of `save_files`.
 
         Args:
             path: The file, or the folder of a run or of a prepared corpus.
@@ -219,7 +210,7 @@ class Tokenizer(Pieces):
             partial.write_bytes(self.model)
 
     def files(self) -> Mapping[str, bytes]:
-        """Returns its files, which `load` reads: content by name."""
+        """Returns the content of its files, which `load` reads, by name."""
         files = {"tokenizer.model": self.model}
         if self.source is not self:
             files = {"source.spm": self.source.model, "target.spm": self.model}
@@ -241,7 +232,7 @@ class Tokenizer(Pieces):
 
     @functools.cached_property
     def is_shared(self) -> bool:
-        """Whether the ids of sources and targets are the same pieces."""
+        """Whether sources and targets have the same pieces."""
         return self.source.pieces() == self.pieces()
 
     # === Tags ===
@@ -250,7 +241,7 @@ class Tokenizer(Pieces):
     def tags(self) -> list[str]:
         """The pieces that may begin a source, such as `"<bt>"`."""
         library = self.source._processor
-        # A piece that was learned has another score.
+        # Learned pieces have other scores.
         given = (
             library.IdToPiece(i)
             for i in range(self.source.vocab_size)
@@ -260,7 +251,7 @@ class Tokenizer(Pieces):
 
     @property
     def languages(self) -> list[str]:
-        """Those of the `tags` that are languages, such as `"fra"`."""
+        """The languages among the `tags`, such as `"fra"`."""
         return [tag[2:-2] for tag in self.tags if tag.startswith(">>")]
 
     def check_tags(self, tags: Iterable[str]) -> None:
@@ -268,7 +259,7 @@ class Tokenizer(Pieces):
         missing = [tag for tag in tags if tag not in self.tags]
         if missing:
             raise InputError(
-                "A tag must be one piece of the vocabulary, which has "
+                "A tag must be one piece of the vocabulary, which contains "
                 f"{', '.join(self.tags) or 'none'}. Received: "
                 f"{', '.join(missing)}. Train a new tokenizer with it."
             )
@@ -276,11 +267,11 @@ class Tokenizer(Pieces):
     def check_languages(
         self, sources: Iterable[str] | None = None, first: int = 1
     ) -> None:
-        """Raises InputError for a source without a language that it needs.
+        """Raises InputError if a source lacks its language or it is unknown.
 
-        That is one of several `languages`, unless the source is blank or there
-        is a `language_token`. Unknown languages raise, too. Default: any text.
-        `first` is the number of the first one in messages.
+        A source needs a language if there are several and none is set, unless
+        it is blank. `sources` may be None for any text. `first` is the number
+        of the first source in messages.
         """
         if sources is not None and self.normalizes_sources:
             sources = map(normalization.normalize_source, sources)
@@ -289,20 +280,20 @@ class Tokenizer(Pieces):
         check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "Tokenizer":
-        """Returns this tokenizer with another target language.
+        """Returns this tokenizer with a target language.
 
         Args:
             language: Such as `"fra"`, for a language token `>>fra<<`.
 
         Raises:
-            InputError: If it has no such token.
+            InputError: If there is no such token.
         """
         return self._with_language_token(language_token(language))
 
     def with_tag(self, tag: str) -> "Tokenizer":
         """Returns this tokenizer with a tag before sources without one.
 
-        It stands after the target language. `"bt"` is short for `"<bt>"`.
+        It follows the target language. `"bt"` is short for `"<bt>"`.
         Raises InputError if there is no such tag.
         """
         tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
@@ -326,7 +317,7 @@ class Tokenizer(Pieces):
         Args:
             texts: Texts of valid Unicode.
         """
-        # Alone it would take as many threads as the machine has cores.
+        # By default it would start a thread per core.
         rows = self._processor.Encode(list(texts), num_threads=1)
         size, unk_id = self.vocab_size, self.unk_id
         if size < self._processor.GetPieceSize():
@@ -337,9 +328,9 @@ class Tokenizer(Pieces):
         """Returns the ids of sources, normalized and with their tags."""
         if self.normalizes_sources:
             texts = list(map(normalization.normalize_source, texts))
-        if self.needs_no_tag:
-            first, has_tag = self.language_token, re.compile(self.needs_no_tag)
-            texts = [x if has_tag.match(x) else f"{first} {x}" for x in texts]
+        if self.tagged_pattern:
+            tag, has_tag = self.language_token, re.compile(self.tagged_pattern)
+            texts = [x if has_tag.match(x) else f"{tag} {x}" for x in texts]
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -351,8 +342,8 @@ class Tokenizer(Pieces):
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of ids up to the first end token.
 
-        Padding and start tokens are removed wherever they are. Ids outside
-        the vocabulary are unknown. Bytes that are not UTF-8 are replaced by
+        Padding and start tokens are removed everywhere. Ids outside the
+        vocabulary are unknown. Bytes that are not UTF-8 are replaced by
         U+FFFD, and spaces around the text are removed.
         """
         kept = []
@@ -369,6 +360,6 @@ class Tokenizer(Pieces):
         for prefix in prefixes:
             if self.unk_id in self.encode([prefix])[0]:
                 raise InputError(
-                    "A prefix must have characters of the model's vocabulary. "
-                    f"Received: {prefix!r:.60}, with unknown ones"
+                    "A prefix must consist of characters in the vocabulary. "
+                    f"Received: {prefix!r:.60}"
                 )

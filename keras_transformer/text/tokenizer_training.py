@@ -12,6 +12,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
+from keras_transformer.text.sentencepiece_model import parse_model
 from keras_transformer.text.tags import check_tags
 from keras_transformer.text.text_arguments import read_text
 
@@ -30,7 +31,7 @@ def train_model(
     if isinstance(texts, str | bytes):
         raise InputError(
             "texts must be an iterable of lines. Received: a single text. "
-            "Pass a list that contains it."
+            "Pass a list."
         )
     sizes = dict(vocab_size=vocab_size, max_sentences=max_sentences)
     check_values(POSITIVE_INTEGER, **sizes)
@@ -38,7 +39,7 @@ def train_model(
     with explain_missing_packages():
         import sentencepiece
 
-    # SentencePiece can sample too, but others in every process.
+    # SentencePiece's own sample differs from process to process.
     lines = sample(_read_lines(texts), max_sentences)
     model = io.BytesIO()
     with tempfile.TemporaryDirectory() as folder:
@@ -49,14 +50,13 @@ def train_model(
                 sentence_iterator=iter(lines),
                 model_writer=model,
                 model_type="bpe",
-                # With less than the special tokens it does not say how many
-                # it needs.
+                # The error for less than 4 does not name the minimum.
                 vocab_size=max(vocab_size, 4),
                 byte_fallback=True,
                 character_coverage=0.99999,
                 normalization_rule_tsv=str(rules),
                 control_symbols=list(symbols),
-                # With the space before it, a tag leaves none to the text.
+                # With its space, so that none is left to the text after it.
                 user_defined_symbols=[f"▁{tag}" for tag in dict.fromkeys(tags)],
                 pad_id=0,
                 unk_id=1,
@@ -66,7 +66,9 @@ def train_model(
             )
         except RuntimeError as error:
             raise _explain(str(error), vocab_size) from error
-    content = normalization.without_rules_path(model.getvalue())
+    proto = parse_model(model.getvalue())
+    proto.normalizer_spec.ClearField("normalization_rule_tsv")  # temporary
+    content = proto.SerializeToString(deterministic=True)
     return content + normalization.SOURCE_MARK
 
 
@@ -79,7 +81,7 @@ def _read_lines(texts: Iterable[str]) -> Iterator[str]:
 
 
 def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
-    """Returns so many items, each of which is equally likely (algorithm R)."""
+    """Returns a uniform random sample of `count` items (algorithm R)."""
     generator = random.Random(seed)
     drawn: list[Any] = []
     for number, item in enumerate(items):
@@ -101,13 +103,13 @@ def _explain(message: str, vocab_size: int) -> Exception:
         )
     if limit := re.search(r"set it to a value <= (\d+)", message):
         return InputError(
-            f"vocab_size must be at most {limit[1]} for this text, which has "
-            f"no more pairs to merge. {received}. Use a smaller vocabulary or "
-            "more text."
+            f"vocab_size must be at most {limit[1]} for this text, which runs "
+            f"out of pairs to merge. {received}. Use more text, or a smaller "
+            "vocabulary."
         )
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return InputError(
             "A tokenizer must be trained on lines of text. Received: only "
-            "blank lines, or none. Check the data, and filters if any."
+            "blank lines, or none. Check the data and the filters."
         )
     return RuntimeError(f"SentencePiece could not train: {message}")

@@ -71,12 +71,6 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
     assert not (tmp_path / "out").exists() and not fake[1]
 
 
-def test_inputs_have_different_names(run, tmp_path):
-    (tmp_path / "more").mkdir()
-    (tmp_path / "more" / "a.txt").touch()
-    check_refused(run("--input", f"{tmp_path}/more/*"), "different", "a.txt")
-
-
 def test_a_truncated_file_is_named(run, tmp_path):
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n" * 9)[:-8])
     check_refused(run(), "b.txt.gz (Compressed file ended")

@@ -86,14 +86,3 @@ def test_a_transform_carries_no_model(exported, tmp_path):
     assert len(pickle.dumps(transform)) < 2_000
     with pytest.raises(kt.InputError, match=tmp_path.name):
         kt.beam.Translate(tmp_path)
-
-
-def test_all_workers_open_the_version_that_was_the_newest(
-    collect, exported, tmp_path
-):
-    versions = tmp_path / "versions"
-    versions.mkdir()
-    (versions / "3").symlink_to(exported)
-    transform = kt.beam.Translate(versions)
-    (versions / "4").mkdir()
-    assert collect(["dog"], transform)[0][0].text == "Hund"

@@ -10,11 +10,8 @@ from pathlib import Path
 import pytest
 from commands import parse, write_run
 
-import keras_transformer
 from keras_transformer.cli import training
 from keras_transformer.cli.commands import app
-from keras_transformer.inference.exports import METADATA_FILE
-from keras_transformer.presets import PRESETS
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.recipe import Recipe
 
@@ -85,12 +82,6 @@ def test_help_all_shows_rare_flags(run_cli, monkeypatch):
     assert "--beam-size" not in run_cli("score", "--help-all").out
 
 
-def test_the_help_of_train_names_presets(run_cli):
-    out = run_cli("train", "--help").out
-    names = re.search(r"--preset (?:STR)? +(.*?) or another", out)[1]
-    assert set(names.split(", ")) < set(PRESETS)
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion(shell):
     script = app.generate_completion(shell=shell)
@@ -124,7 +115,7 @@ for command in json.loads(sys.argv[1]):
     found[command] = code, out.getvalue(), err.getvalue()
 print(json.dumps(found))
 """
-WORKING = ("--version", "--help", "presets", "train --help")
+WORKING = ("--version", "", "plot", "presets", "train --help")
 NEEDING_THE_EXTRA = (
     "train embedded --output y",
     "evaluate x --data embedded",
@@ -135,35 +126,29 @@ NEEDING_THE_EXTRA = (
     "plot trace x text --output a.html",
     "demo",
 )
-EXPORTED = "needs a run: exports work with translate, evaluate, score and serve"
-
 # What is found before TensorFlow is imported: it cannot be imported here.
 MISTAKES = {
-    "": "A command is missing",
-    "plot": "See keras-transformer plot --help.",
     "--versoin": "--versoin",
     "translate": "--runs",
     "translate missing": "missing",
-    "translate x I_am_a_student.": "Texts come from --input or standard input",
-    "translate x --output x": "x already exists",
+    "translate x I_am_a_student.": "I_am_a_student.",
+    "translate x --output x": "--output",
     "translate x --input missing": "missing",
-    "translate x --input .": "Is a directory",
-    "translate x --input latin1": "latin1",
+    "translate x --input .": "directory",
     "translate x --n-best 0": "--n-best",
-    "translate x --beam-size 0": "beam_size",
-    "translate x --seed 3": "Options of sampling need --sample",
-    "translate x --sample --beam-size 2": "beam_size=2",
-    "translate x --one-line": "--one-line is for a run that parses",
+    "translate x --beam-size 0": "--beam-size 0",
+    "translate x --seed 3": "--sample",
+    "translate x --sample --beam-size 2": "--beam-size",
+    "translate x --one-line": "--one-line",
     "translate x --dtype int9": "int9",
-    "score x --input latin1": "line 2",
     "score x --beam-size 3": "--beam-size",
     "evaluate x --data embedded --source fr": "train.fr",
-    "plot attention x a --output a.html --layer 1": "Leave out --kind and",
-    "plot trace lite a --output a.html": EXPORTED,
+    "evaluate x --source de --target en": "--source de",
+    "plot attention x a --output a.html --layer 1": "--kind",
     "train embedded --output y --steps 1.5": "--steps",
     "train embedded --output y --pad-id 1": "--pad-id",
-    "train --output y --corpora a.tsv": "must be JSON",
-    "demo --output x": "x already contains a run",
+    "train --output y --corpora a.tsv": "--corpora",
+    "train --output y --source en": "DATA",
 }
 
 
@@ -175,23 +160,6 @@ def answers(tmp_path_factory):
     tokenizer = Tokenizer.train(texts, vocab_size=290)
     write_run(folder / "x", tokenizer=tokenizer.digest, max_length=128)
     tokenizer.save_files(folder / "x")
-    (folder / "lite").mkdir()
-    (folder / "lite" / METADATA_FILE).write_text(
-        json.dumps(
-            {
-                **dict.fromkeys(("tokenizer_sha256", "model_sha256"), "0"),
-                **dict.fromkeys(("dtype",), "float32"),
-                **dict.fromkeys(("largest_beam_size", "num_translations"), 4),
-                **dict.fromkeys(
-                    ("max_length", "pad_id", "bos_id", "eos_id"), 9
-                ),
-                "attention_window": None,
-                "runs": [],
-                "banned_ids": [],
-                "search": {},
-            }
-        )
-    )
     (folder / "latin1").write_bytes(b"a\n\xe4\n")
     files = sorted(folder.rglob("*"))
     commands = json.dumps([*WORKING, *NEEDING_THE_EXTRA, *MISTAKES])
@@ -212,13 +180,6 @@ def test_what_needs_no_tensorflow(answers, command):
     code, out, err = answers[command]
     assert (code, err) == (0, "")
     assert out
-
-
-def test_version_without_tensorflow(answers):
-    out = answers["--version"][1]
-    version = keras_transformer.__version__
-    assert out.startswith(f"keras-transformer {version}\n")
-    assert "TensorFlow is not installed: " in out
 
 
 @pytest.mark.parametrize("command", NEEDING_THE_EXTRA)

@@ -3,13 +3,11 @@
 import itertools
 
 import pytest
-from commands import check_refused
 
 import keras_transformer as kt
 from keras_transformer.cli import demo
 from keras_transformer.inference.records import Translation
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
 
@@ -72,16 +70,3 @@ def test_the_steps_of_the_demo(calls, trained, run_cli):
         assert f"\n    reference: {reference}\n" in out
     assert out.count("reference: ") == 2
     assert f"keras-transformer translate {trained.run}\n" in out
-
-
-def test_the_default_folder_is_the_first_free_one(
-    run_cli, tmp_path, monkeypatch
-):
-    def train(corpus, output, *_):
-        raise InputError(f"output={output}")
-
-    monkeypatch.setattr(kt.train, "train", train)
-    monkeypatch.chdir(tmp_path)
-    for expected in ("runs/demo", "runs/demo-2", "runs/demo-3"):
-        check_refused(run_cli("demo"), f"output={expected}\n")
-        (tmp_path / expected).mkdir(parents=True)

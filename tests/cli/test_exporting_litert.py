@@ -10,7 +10,6 @@ import pytest
 import keras_transformer as kt
 from keras_transformer import cli
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.train import evaluation, open_corpus
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +20,7 @@ def exported(trained, tmp_path_factory):
     command = ["export", trained.run, "--output", path, "--format", "litert"]
     with contextlib.redirect_stdout(out):
         assert cli.main([*map(str, command), "--beam-size", "2"]) == 0
-    assert f"{path} holds a model for LiteRT." in out.getvalue()
+    assert f"{path} is a model for LiteRT." in out.getvalue()
     return path
 
 
@@ -69,20 +68,3 @@ def test_without_tensorflow_and_keras(trained, exported, tmp_path):
     found = [float(number) for number in pair.split("\t")]
     assert found == pytest.approx([score.score, score.perplexity], rel=1e-4)
     assert served == f"en-de {text}"
-
-
-def test_evaluate(run_cli, trained, exported):
-    before = sorted(exported.iterdir())
-    code, out, _ = run_cli("evaluate", exported, "--data", trained.data)
-    assert code == 0
-    lines = out.splitlines()
-    assert lines[0] == f"decoding test of {trained.data}"
-    assert lines[1].startswith("test: 3 sentences, beam 2, alpha 0.6, ")
-    assert lines[-1] == "not recorded: the results of an ensemble or an export"
-    assert sorted(exported.iterdir()) == before
-    # The same but for the search, which is that of the export.
-    run = kt.open_translator(trained.run, search=BeamSearch(beam_size=2))
-    corpus = open_corpus([str(trained.data)], "en", "de")
-    results, _ = evaluation.evaluate(run, corpus, "test", "de")
-    described = evaluation.describe(results).splitlines()
-    assert lines[2:-1] == described[1:]

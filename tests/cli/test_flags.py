@@ -51,45 +51,44 @@ def test_all_fields_are_flags_with_their_types(cls):
     assert all(type(found[name]) is type(values[name]) for name in values)
 
 
-def test_names_of_flags():
-    chosen = flags.flags_of(
-        TransformerConfig, "A", names=("d_model", "dropout"), without="dropout"
-    )
-    assert parsed(chosen, ["--d-model", "8"]) == {"d_model": 8}
-    with pytest.raises(cyclopts.UnknownOptionError):
-        parsed(chosen, ["--dropout", "0.5"])
-
-
-@pytest.mark.parametrize(
-    ("word", "message"),
-    [
-        ("x", "must be an integer"),
-        ("1.5", "must be an integer"),
-        ("1e3", "must be an integer"),
-        ("0x1", "must be an integer"),
-        ("²", "must be an integer"),
-        ("", "must be an integer"),
-        ("9" * 5000, "must be an integer"),
-        (str(2**31), "Must be < 2147483648"),
-    ],
-)
-def test_integers(word, message):
-    recipe = flags.flags_of(Recipe, "Recipe")
-    with pytest.raises(cyclopts.CycloptsError) as error:
-        parsed(recipe, ["--steps", word])
-    assert message in str(error.value)
-
-
 def test_a_seed_may_have_32_bits_and_the_library_checks_ranges():
     recipe = flags.flags_of(Recipe, "Recipe")
     assert parsed(recipe, ["--seed", str(2**32 - 1)]) == {"seed": 2**32 - 1}
     assert parsed(recipe, ["--steps", "-1"]) == {"steps": -1}
 
 
+@pytest.mark.parametrize("word", ["x", "1.5", "1e3", "0x1", ""])
+def test_integers(word):
+    recipe = flags.flags_of(Recipe, "Recipe")
+    with pytest.raises(cyclopts.CycloptsError, match="integer"):
+        parsed(recipe, ["--steps", word])
+
+
 @pytest.mark.parametrize("word", ["0", "-3"])
 def test_positive_integers(word):
-    with pytest.raises(cyclopts.ValidationError, match="Must be >= 1"):
+    with pytest.raises(cyclopts.ValidationError, match=word):
         parsed(flags.PositiveInteger, ["--values", word])
+
+
+def test_fields_that_are_not_flags():
+    some = flags.flags_of(TransformerConfig, "A", without=("dropout",))
+    assert parsed(some, ["--d-model", "8"]) == {"d_model": 8}
+    with pytest.raises(cyclopts.UnknownOptionError):
+        parsed(some, ["--dropout", "0.5"])
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Use init_from.", "Use --init-from."),
+        ("source=en, x=1", "--source en, x=1"),
+        ("the argument `source`, a source", "--source, a source"),
+        ("runs/init_from, a-source=1", "runs/init_from, a-source=1"),
+        ("my_init_from", "my_init_from"),
+    ],
+)
+def test_names_of_arguments_become_flags(text, expected):
+    assert flags.as_flags(text, ["init_from", "source"]) == expected
 
 
 def test_the_help(capsys):
@@ -98,7 +97,7 @@ def test_the_help(capsys):
         recipe: flags.flags_of(
             Recipe, "Recipe", common=("steps",), default_of=flags.small_default
         ) = None,
-        model: flags.ModelFlags | None = None,
+        search: flags.SearchFlags = None,
     ):
         pass
 

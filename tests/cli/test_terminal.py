@@ -6,7 +6,6 @@ import subprocess
 import sys
 
 import pytest
-from commands import Chunks, set_stdin
 
 from keras_transformer.cli import terminal
 from keras_transformer.support.errors import InputError
@@ -22,11 +21,6 @@ def fail_with(error):
 
 
 # === Exit codes ===
-
-
-def test_success_is_0(capsys):
-    assert terminal.run(lambda: print("done")) == 0
-    assert capsys.readouterr() == ("done\n", "")
 
 
 @pytest.mark.parametrize(
@@ -69,21 +63,14 @@ def test_bugs_are_not_hidden():
 # === Output ===
 
 
-def test_output_is_utf8_in_every_locale(monkeypatch):
+def test_output_is_utf8_in_every_locale_and_leaves_at_once(monkeypatch):
     output = io.BytesIO()
     stream = io.TextIOWrapper(output, encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
-    assert terminal.run(lambda: print("schläft")) == 0
-    assert output.getvalue() == "schläft\n".encode()
-
-
-def test_output_appears_line_by_line(monkeypatch):
-    output = io.BytesIO()
-    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(output))
 
     def command():
-        print("first")
-        assert output.getvalue() == b"first\n"
+        print("schläft")
+        assert output.getvalue() == "schläft\n".encode()
 
     assert terminal.run(command) == 0
 
@@ -122,20 +109,6 @@ def test_compressed_input(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress("über\nzwei\n".encode()))
     assert list(terminal.read_lines([path])) == [["über", "zwei"]]
-    assert terminal.count_lines([path]) == 2
-
-
-def test_lines_are_counted_where_they_can_be_read_again(tmp_path):
-    first, second, pipe = (tmp_path / name for name in ("a", "b", "pipe"))
-    first.write_text("a\nb")
-    second.write_text("c\n\n")
-    os.mkfifo(pipe)
-    assert terminal.count_lines([first, second]) == 4
-    assert terminal.count_lines(None) is None
-    assert terminal.count_lines([first, pipe]) is None
-    line = terminal.name_line([first, second], 4)
-    assert line == f"line 4 of {first}, {second}"
-    assert terminal.name_line(None, 2) == "line 2"
 
 
 @pytest.mark.parametrize("error", [KeyboardInterrupt, SystemExit])
@@ -149,17 +122,3 @@ def test_output_is_complete_or_not_there(tmp_path, error):
     with terminal.open_output(path) as stream:
         stream.write("a\r\n")
     assert path.read_bytes() == b"a\r\n"
-
-
-def test_a_dialogue_has_no_progress_bar(monkeypatch):
-    monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
-    monkeypatch.delenv("TQDM_DISABLE", raising=False)
-
-    def is_hidden(*arguments):
-        with terminal.progress_of(*arguments, None) as bar:
-            return bar.disable
-
-    set_stdin(monkeypatch, Chunks([], is_terminal=True))
-    assert is_hidden(None) and not is_hidden(["a"])
-    set_stdin(monkeypatch, Chunks([]))
-    assert not is_hidden(None)

@@ -79,8 +79,3 @@ def test_a_terminal_has_a_prompt(monkeypatch, capsys):
         "keras-transformer: enter one sentence per line, and Ctrl-D to end\n"
         "> > > \n"
     )
-
-
-def test_a_pipe_has_no_prompt(read, capsys):
-    read(b"one\n")
-    assert capsys.readouterr() == ("", "")

@@ -3,13 +3,11 @@
 import dataclasses
 import types
 
-import keras
 import pytest
 import yaml
-from commands import check_refused, write_corpus
+from commands import write_corpus
 
 import keras_transformer as kt
-from keras_transformer import cli
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
@@ -18,16 +16,11 @@ from keras_transformer.train.job import Job, Request
 # === train ===
 
 
-def test_train_reports_what_it_drops_and_what_is_next(trained):
+def test_train_reports_what_it_drops(trained):
     code, out, _ = trained.result
     assert code == 0
     assert "1 longer than 32 tokens and 1 with an empty side" in out
-    assert out.endswith(
-        f"The run is in {trained.run}. Next:\n"
-        f"  keras-transformer evaluate {trained.run} --split test\n"
-        f"  keras-transformer translate {trained.run}\n"
-        f"  keras-transformer export {trained.run} --output exported/1\n"
-    )
+    assert out.endswith(f"The run is in {trained.run}\n")
 
 
 def test_train_writes_checkpoints_and_a_log(trained):
@@ -86,43 +79,10 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
     )
 
 
-def test_train_without_flags(run_cli, calls, tmp_path):
-    output = tmp_path / "new"
-    assert run_cli("train", "embedded", "--output", output).code == 0
-    del calls[0]["corpus"]
-    assert calls == [
-        dict(
-            output=output,
-            preset=None,
-            recipe=None,
-            architecture=None,
-            strategy="auto",
-            init_from=None,
-            tokenizer=None,
-            dry_run=False,
-        )
-    ]
-
-
 def test_train_is_silent_on_other_workers(run_cli, monkeypatch, tmp_path):
     monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: None)
     result = run_cli("train", "embedded", "--output", tmp_path / "new")
     assert result == (0, "", "")
-
-
-def test_train_on_invalid_data_leaves_no_run(run_cli, tmp_path):
-    data = write_corpus(
-        tmp_path / "data", train_en="a\nb\n", train_de=b"a\n\xe4\n"
-    )
-    arguments = ("--source", "en", "--target", "de", "--preset", "tiny")
-    result = run_cli("train", data, "--output", tmp_path / "run", *arguments)
-    check_refused(result, "UTF-8", "train.de", "line 2")
-    assert not (tmp_path / "run").exists()
-
-
-def test_the_backend_must_be_tensorflow(run_cli, folder, monkeypatch):
-    monkeypatch.setattr(keras.config, "backend", lambda: "jax")
-    check_refused(run_cli("translate", folder), "the backend jax")
 
 
 # === train.yaml ===
@@ -145,7 +105,7 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
 
 def test_a_run_is_resumed_from_its_folder(run_cli, calls, folder):
     code, out, _ = run_cli("train", "--output", folder)
-    assert code == 0 and f"translate {folder}\n" in out
+    assert code == 0 and f"{folder}\n" in out
     (call,) = calls
     assert call.pop("output") == folder
     assert call.pop("strategy") == "auto"
@@ -175,6 +135,11 @@ def test_the_flags_of_several_corpora(run_cli, calls, tmp_path):
         assert opened.request() == corpus.request()
         pairs = [list(x.pairs("train")) for x in (corpus, opened)]
         assert pairs[0] == pairs[1]
+    entry = '{"data": "embedded"}'
+    flags = ("--corpora", entry, "--source", "de", "--target", "en")
+    run_cli("train", *flags, "--output", tmp_path / "run")
+    corpus = calls.pop()["corpus"]
+    assert (corpus.source, corpus.target) == ("de", "en")
 
 
 # === average ===
@@ -185,12 +150,8 @@ def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
         "average", trained.run, "--output", tmp_path / "mean", "--last", 2
     )
     assert code == 0
-    assert out.splitlines() == [
-        f"{tmp_path / 'mean'} holds the mean of",
-        "  step-00000001.weights.h5",
-        "  step-00000002.weights.h5",
-        *("", "Next:", f"  keras-transformer evaluate {tmp_path / 'mean'}"),
-    ]
+    names = "step-00000001.weights.h5, step-00000002.weights.h5"
+    assert out == f"{tmp_path / 'mean'} is the mean of {names}\n"
     assert (tmp_path / "mean" / "config.json").exists()
 
 
@@ -209,9 +170,3 @@ def test_presets_lists_every_preset_beside_the_paper(run_cli):
 
 
 # === main ===
-
-
-def test_main_reads_the_command_line(monkeypatch, capsys):
-    monkeypatch.setattr("sys.argv", ["keras-transformer", "presets"])
-    assert cli.main() == 0
-    assert "C-d_ff-4096" in capsys.readouterr().out

@@ -7,9 +7,7 @@ import pytest
 from commands import check_refused, write_corpus
 
 from keras_transformer.presets import PRESETS
-from keras_transformer.tasks import TranslationTask
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.data.encoding import Statistics
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -48,37 +46,7 @@ def test_prepare(run_cli, data, tmp_path):
         "drop_identical": True,
         "min_letters": 0.1,
     }
-    assert result.out.endswith(
-        f"The corpus is in {folder}. Next:\n"
-        f"  keras-transformer train '{folder}' --preset tiny "
-        "--output runs/mine\n"
-    )
-
-
-def test_train_names_the_next_commands_that_work(
-    run_cli, data, tmp_path, monkeypatch
-):
-    """There is nothing to evaluate on without a split besides train."""
-    corpus = open_corpus([str(data)], "en", "de")
-    run = types.SimpleNamespace(path="runs/x", task=TranslationTask())
-    monkeypatch.setattr(
-        "keras_transformer.train.open_corpus", lambda *_: opened
-    )
-    monkeypatch.setattr("keras_transformer.train.train", lambda *_, **__: run)
-    arguments = ("train", data, "--output", tmp_path / "new")
-    opened = corpus
-    assert "evaluate" not in run_cli(*arguments).out
-    opened = open_corpus("embedded")
-    assert "evaluate runs/x --split test\n" in run_cli(*arguments).out
-
-
-def test_columns_and_corpora_contradict_each_other(run_cli, tmp_path):
-    entry = json.dumps({"data": "embedded"})
-    result = run_cli(
-        *("prepare", "--corpora", entry, "--columns", 2, 3),
-        *("--output", tmp_path / "new"),
-    )
-    check_refused(result, "--columns")
+    assert result.out.endswith(f"The corpus is in {folder}\n")
 
 
 def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
@@ -94,15 +62,13 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
     none = PairFilters(), None
     arguments = ("prepare", "embedded", "--output", tmp_path / "new")
     assert run_cli(*arguments, "--preset", "base").code == 0
-    result = run_cli(*arguments)
-    start = f"train {tmp_path / 'new'} --preset small"
-    assert f"{start} --output runs/mine\n" in result.out
+    assert run_cli(*arguments).code == 0
     recipes = [Recipe.from_preset(name) for name in ("base", "small")]
     assert calls == [(recipe, None, *none) for recipe in recipes]
     assert PRESETS["base"].vocab_size == recipes[0].vocab_size
     model = tmp_path / "any.model"
     Tokenizer.train(["a b c"], 265).save(model)
     result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
-    check_refused(result, "Leave out one", "vocab_size=9", str(model))
-    assert run_cli(*arguments, "--tokenizer", model, model).code == 0
-    assert calls[2:] == [(recipes[1], [model, model], *none)]
+    check_refused(result, "--vocab-size", str(model))
+    assert run_cli(*arguments, "--tokenizer", model).code == 0
+    assert calls[2][1].digest == Tokenizer.load(model).digest

@@ -75,7 +75,7 @@ def test_parse_prints_trees(run_cli, trained, monkeypatch):
     assert empty == blank == ""
     trees = [Tree.from_string(text) for text in (first, third, fifth)]
     assert [tree.words for tree in trees] == WORDS
-    assert "keras-transformer: lines 1, 3: perhaps" in err
+    assert "perhaps incomplete: 2" in err
 
 
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
@@ -121,7 +121,7 @@ def test_formats_of_trees(run_cli, parser, monkeypatch):
     code, out, err = run_cli("translate", folder)
     tree = pretty(Tree.from_string(TREES[0]))
     assert (code, out) == (0, f"{tree}\n\n\n{tree}\n\n{tree}\n\n")
-    assert "line 3: perhaps incomplete" in err and "lines 3, 4: repaired" in err
+    assert "perhaps incomplete: 1" in err and "repaired: 2" in err
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
     _, out, _ = run_cli("translate", folder, "--n-best", 2, "--tokenized")
     assert out.splitlines() == [
@@ -153,26 +153,3 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     for method, argument in (("translate", "prefixes"), ("score", "targets")):
         with pytest.raises(kt.InputError, match="a model for parsing"):
             getattr(names["parser"], method)("dog", **{argument: "(TOP"})
-
-
-def test_other_trees_and_tasks_are_refused(run_cli, trained, tmp_path):
-    run, _ = trained
-    flags = ("--init-from", run, "--output", tmp_path / "new", *SMALL)
-    check_refused(
-        run_cli("train", "embedded", *flags),
-        "parsing, and embedded",
-    )
-    (tmp_path / "train.mrg").write_text("(TOP (QP (NN dog) (NP (CD 2))))\n")
-    check_refused(
-        run_cli("train", tmp_path, *flags),
-        "trees that need (QP )QP /CD",
-    )
-    assert not (tmp_path / "new").exists()
-
-
-def test_a_parser_is_not_evaluated_on_translations(run_cli, trained):
-    run, _ = trained
-    check_refused(
-        run_cli("evaluate", run, "--data", "embedded"),
-        "a corpus for translation",
-    )

@@ -1,25 +1,22 @@
 """Vocabularies of OpenNMT-tf, and the settings that name them."""
 
 import pytest
+import sentencepiece
 import yaml
-from marian_npz import pieces_model, pieces_of
 from opennmt_folder import write_texts, write_vocabulary
+from pieces import pieces_model, pieces_of
 
 from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError
 
-TEXT = "Maria buys a book ẞ."
+TEXT = "A man buys a book ẞ."
 
 
 @pytest.fixture
-def rows(tmp_path):
-    return write_texts(tmp_path)
-
-
-@pytest.fixture
-def vocabulary(tmp_path, rows):
-    """A function that reads the folder, of which `data` has other values."""
+def vocabulary(tmp_path):
+    """A function that reads the folder with changes of `data`."""
+    write_texts(tmp_path)
     settings = yaml.safe_load((tmp_path / "data.yml").read_text("utf-8"))
 
     def read(ends_sources=False, **values):
@@ -30,9 +27,7 @@ def vocabulary(tmp_path, rows):
 
 
 def expected_ids(language="en", dropped=0, text=TEXT):
-    """From 3 on in the order of the file; the last is unknown."""
-    import sentencepiece
-
+    """Ids from 3 in the order of the file; the last is the unknown token."""
     model = pieces_model(language)
     words = pieces_of(model)[dropped:]
     processor = sentencepiece.SentencePieceProcessor(model_proto=model)
@@ -41,18 +36,17 @@ def expected_ids(language="en", dropped=0, text=TEXT):
     return [ids.get(piece, 3 + len(words)) for piece in pieces]
 
 
-def test_ids(vocabulary, rows):
+def test_ids(vocabulary):
     found = vocabulary()
     ids = expected_ids()
-    assert rows[0] - 1 in ids
+    assert found.source.unk_id in ids
     assert found.source.encode([TEXT]) == [ids]
     german = expected_ids("de", dropped=9, text="Das Buch ẞ.")
     assert found.encode(["Das Buch ẞ."]) == [german]
-    assert found.pieces(german)[:5] == ["<unk>", "D", "a", "<unk>", "▁Buch"]
-    assert found.decode([german[1], german[4], 2, 5]) == "D Buch"
-    special = found.pad_id, found.bos_id, found.eos_id
-    assert special == (0, 1, 2)
-    assert (found.source.unk_id, found.unk_id) == (rows[0] - 1, rows[1] - 1)
+    assert found.unk_id in german
+    assert (found.pad_id, found.bos_id, found.eos_id) == (0, 1, 2)
+    for side in (found.source, found):
+        assert side.unk_id == side.vocab_size - 1
     assert found.source_eos_id == found.pad_id
 
 
@@ -62,14 +56,14 @@ def test_ids(vocabulary, rows):
         ({}, True),
         ({"source_sequence_controls": {"end": True}}, True),
         ({"source_sequence_controls": {"start": False, "end": False}}, False),
-        # Of both sides.
+        # For both sides.
         ({"sequence_controls": {"end": True, "start": False}}, None),
         ({"source_sequence_controls": {"start": True}}, None),
         ({"target_sequence_controls": {"end": True}}, None),
         ({"source_sequence_controls": "end"}, None),
     ],
 )
-def test_marks_of_sequences(vocabulary, values, ends):
+def test_sequence_controls(vocabulary, values, ends):
     if ends is None:
         with pytest.raises(InputError, match="sequence_controls"):
             vocabulary(**values)
@@ -94,7 +88,7 @@ PLAIN = {"mode": "none", "sp_model_path": "C/source.model"}
         "/elsewhere/tokenization.yml",
     ],
 )
-def test_tokenizations_of_pieces(vocabulary, tmp_path, tokenization):
+def test_tokenizations(vocabulary, tmp_path, tokenization):
     (tmp_path / "tokenization.yml").write_text(yaml.safe_dump(PLAIN))
     found = vocabulary(source_tokenization=tokenization)
     assert found.source.encode([TEXT]) == [expected_ids()]
@@ -105,7 +99,7 @@ def test_tokenizations_of_pieces(vocabulary, tmp_path, tokenization):
     [
         {"type": "OpenNMTTokenizer", "params": {"mode": "conservative"}},
         {"mode": "aggressive", "joiner_annotate": True, "bpe_model_path": "x"},
-        {"sp_model_path": "source.model"},  # after a split into words
+        {"sp_model_path": "source.model"},  # splits into words first
         PLAIN | {"case_markup": True},
         {"mode": "none", "bpe_model_path": "source.model"},
         {"type": "SpaceTokenizer"},
@@ -114,16 +108,14 @@ def test_tokenizations_of_pieces(vocabulary, tmp_path, tokenization):
         7,
     ],
 )
-def test_other_tokenizations_are_refused(vocabulary, tokenization):
-    message = "must have 'source_tokenization': SentencePiece alone"
-    with pytest.raises(InputError, match=message):
+def test_other_tokenizations(vocabulary, tokenization):
+    with pytest.raises(InputError, match="'source_tokenization'"):
         vocabulary(source_tokenization=tokenization)
 
 
-def test_texts_that_were_split_before(vocabulary, tmp_path):
+def test_a_corpus_that_was_split_before_training(vocabulary, tmp_path):
     nothing = dict(source_tokenization=None, target_tokenization=None)
-    message = r"'source_tokenization', or .*: source.model, target.model"
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="source.model, target.model"):
         vocabulary(**nothing)
     (tmp_path / "target.model").unlink()
     words = pieces_of(pieces_model("en"))
@@ -136,7 +128,7 @@ def test_texts_that_were_split_before(vocabulary, tmp_path):
     assert vocabulary(**fields).digest == found.digest
 
 
-def test_lines_may_contain_what_ends_lines_elsewhere(vocabulary, tmp_path):
+def test_pieces_with_line_separators(vocabulary, tmp_path):
     words = pieces_of(pieces_model("en"))
     words[-3:] = "a\u2028b", "\x0b", "\x85"
     lines = ["<blank>", "<s>", "</s>", *words]
@@ -157,11 +149,11 @@ def changed(words, **changes):
     "change, message",
     [
         (lambda words: changed(words, _0="<pad>"), "without <blank>"),
-        (lambda words: changed(words, _9=words[8]), "from 0 on, each once"),
-        (lambda words: changed(words, _9="<unk>"), "from 0 on, each once"),
+        (lambda words: changed(words, _9=words[8]), "other ids"),
+        (lambda words: changed(words, _9="<unk>"), "other ids"),
         (
-            lambda words: words[:3] + [f"{i}" for i in range(len(words) - 3)],
-            "source.model must have the pieces in .*: a model with",
+            lambda words: words[:3] + [f"_{x}" for x in words[3:]],
+            "source.model .*: 2 of",
         ),
     ],
 )
@@ -176,11 +168,11 @@ def test_vocabularies_that_do_not_fit(vocabulary, tmp_path, change, message):
 @pytest.mark.parametrize("name", ["source.vocab", "target.model"])
 def test_missing_files_are_named(vocabulary, tmp_path, name):
     (tmp_path / name).unlink()
-    with pytest.raises(InputError, match=f"must have the file {name}"):
+    with pytest.raises(InputError, match=name):
         vocabulary()
 
 
 def test_a_damaged_model_is_named(vocabulary, tmp_path):
     (tmp_path / "source.model").write_bytes(b"pieces")
-    with pytest.raises(InputError, match="source.model cannot be used"):
+    with pytest.raises(InputError, match="source.model"):
         vocabulary()

@@ -12,13 +12,7 @@ from keras_transformer.support.errors import InputError
 
 SETTINGS = SettingsFile(
     "a.json",
-    {
-        "count": 3,
-        "rate": 0.5,
-        "flag": True,
-        "null": None,
-        "list": [],
-    },
+    {"count": 3, "rate": 0.5, "flag": True, "null": None, "list": []},
 )
 
 
@@ -30,13 +24,13 @@ SETTINGS = SettingsFile(
         ("rate", float, 0.5),
         ("flag", bool, True),
         ("list", list, []),
+        ("absent", int, 7),
+        ("null", int, 7),
     ],
 )
 def test_values(field, value_type, value):
     found = SETTINGS.get(field, value_type, 7)
     assert (type(found), found) == (value_type, value)
-    for name in ("absent", "null"):
-        assert SETTINGS.get(name, value_type, 7) == 7
 
 
 @pytest.mark.parametrize(
@@ -51,9 +45,9 @@ def test_values(field, value_type, value):
         ("count", bool),
     ],
 )
-def test_other_types_are_refused(field, value_type):
-    message = f"a.json must have '{field}': a value of type "
-    with pytest.raises(InputError, match=message + value_type.__name__):
+def test_wrong_types(field, value_type):
+    expected = f"a.json .*'{field}'.* {value_type.__name__}"
+    with pytest.raises(InputError, match=expected):
         SETTINGS.get(field, value_type)
 
 
@@ -61,29 +55,19 @@ def test_allowed_values():
     SETTINGS.check("count", 2, 3)
     SETTINGS.check("absent", 2)
     SETTINGS.check("list", [])
-    message = "a.json must have 'count': 2 or 'x'. Received: count=3"
-    with pytest.raises(InputError, match=message):
-        SETTINGS.check("count", 2, "x")
     SETTINGS.check("null", False)
+    with pytest.raises(InputError, match="2 or 'x'.*count=3"):
+        SETTINGS.check("count", 2, "x")
 
 
-@pytest.mark.parametrize("values", [None, [], "text"])
-def test_settings_are_a_mapping(values):
-    with pytest.raises(InputError, match="a.yml"):
-        SettingsFile("a.yml", values)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ("{", "a.json"),
-        ("[]", "a.json.*type list"),
-    ],
-)
-def test_json_that_is_refused(tmp_path, content, message):
-    (tmp_path / "a.json").write_bytes(content.encode("utf-8"))
-    with pytest.raises(InputError, match=message):
-        read_json(tmp_path, "a.json")
+def test_settings_are_a_mapping(tmp_path):
+    for values in (None, [], "text"):
+        with pytest.raises(InputError, match="a.yml"):
+            SettingsFile("a.yml", values)
+    for content in ("{", "[]"):
+        (tmp_path / "a.json").write_text(content)
+        with pytest.raises(InputError, match="a.json"):
+            read_json(tmp_path, "a.json")
 
 
 def test_yaml():
@@ -97,20 +81,20 @@ def test_yaml():
     "content",
     [
         "a: [",
-        # No objects of Python.
+        # Python objects.
         "a: !!python/name:os.system",
         "a: !!python/object/apply:os.system [ls]",
         "\x01",
     ],
 )
-def test_yaml_that_is_refused(content):
+def test_invalid_yaml(content):
     with pytest.raises(InputError, match="a.yml"):
         read_yaml(content.encode(), "a.yml")
 
 
 def test_files(tmp_path):
-    (tmp_path / "a").write_text("a")
+    (tmp_path / "a").touch()
     assert find_file(tmp_path, "a") == tmp_path / "a"
     for name in ("nothing", ".."):
-        with pytest.raises(InputError, match=f"file {name}"):
+        with pytest.raises(InputError, match=name):
             find_file(tmp_path, name)

@@ -1,7 +1,8 @@
-"""A SentencePiece model and a table of ids, as one SentencePiece model."""
+"""Merging a SentencePiece model and a table of ids."""
 
 import pytest
 import sentencepiece
+from pieces import pieces_of
 from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.convert.vocabulary import (
@@ -17,14 +18,8 @@ SPECIAL = SpecialTokens()
 
 
 def trained(lines, size, **options):
-    """A model as Marian's: without padding and the start token."""
+    """Returns a model as Marian's: without padding and the start token."""
     return sentencepiece_model(lines, size, hard_vocab_limit=False, **options)
-
-
-def pieces_of(model):
-    library = sentencepiece.SentencePieceProcessor(model_proto=model)
-    pieces = [library.IdToPiece(i) for i in range(library.GetPieceSize())]
-    return [x for x in pieces if x not in ("<s>", "</s>", "<unk>")]
 
 
 @pytest.fixture(scope="module", params=["unigram", "bpe"])
@@ -38,7 +33,7 @@ def models(request):
 
 @pytest.fixture(scope="module")
 def table(models):
-    """Most pieces of both languages, in another order than in the models."""
+    """Most pieces of both languages, in a different order."""
     pieces = sorted({piece for model in models for piece in pieces_of(model)})
     names = ["</s>", "<unk>", *pieces, ">>deu<<", ">>fra<<", "<pad>"]
     names = [name for name in names if name not in ("▁the", "▁im", "r")]
@@ -50,7 +45,7 @@ def tokenizer(models, table):
     return make_tokenizer(*((model, table, SPECIAL) for model in models))
 
 
-def test_ids_and_pieces_are_those_of_the_table(tokenizer, table):
+def test_ids_and_pieces(tokenizer, table):
     assert tokenizer.eos_id == tokenizer.source_eos_id == 0
     assert tokenizer.unk_id == 1
     assert tokenizer.pad_id == tokenizer.bos_id == tokenizer.vocab_size - 1
@@ -61,10 +56,10 @@ def test_ids_and_pieces_are_those_of_the_table(tokenizer, table):
 
 
 @pytest.mark.parametrize("at", [0, 1], ids=["source", "target"])
-def test_texts_become_the_pieces_of_the_model(tokenizer, models, table, at):
+def test_texts_are_split_by_the_model(tokenizer, models, table, at):
     side = (tokenizer.source, tokenizer)[at]
     library = sentencepiece.SentencePieceProcessor(model_proto=models[at])
-    # One of the models lacks ä, which has an id; r has none, nor X and 猫.
+    # ä has an id, but is in one model only; r, X and 猫 have no id.
     texts = [*(ENGLISH, GERMAN)[at], "", "An ä X 猫猫 w.", "riding for r"]
     expected = [
         [table.get(x, 1) for x in library.encode(text, out_type=str)]
@@ -85,18 +80,16 @@ def test_texts_of_ids(tokenizer, table):
         for ids in tokenizer.encode(["Zwei Hunde", "猫 Hunde"])
     ]
     assert list(map(tokenizer.decode, rows)) == ["Zwei Hunde", "<unk> Hunde"]
-    # Pieces that only the other language's model has, and spaces at the ends.
+    # Pieces that only the other model contains, and spaces at the ends.
     words = ["▁", "▁dogs", "s", "▁"]
     ids = [table.get(x, table["s"]) for x in words]
-    assert (
-        tokenizer.decode(ids)
-        == "".join(tokenizer.pieces(ids)).replace("▁", " ").strip()
-    )
+    joined = "".join(tokenizer.pieces(ids)).replace("▁", " ").strip()
+    assert tokenizer.decode(ids) == joined
     assert tokenizer.decode([tokenizer.vocab_size + 1]) == "<unk>"
 
 
 @pytest.mark.parametrize("text", [">>deu<< a man", " >>deu<<  a man"])
-def test_a_language_is_one_piece_before_the_text(tokenizer, table, text):
+def test_a_leading_language_is_one_piece(tokenizer, table, text):
     with_language, alone = tokenizer.encode_sources([text, "a man"])
     assert with_language == [table[">>deu<<"], *alone]
     assert tokenizer.languages == ["deu", "fra"]
@@ -122,8 +115,7 @@ def test_files(tokenizer, tmp_path):
     assert opened.encode_sources(CORPUS) == french.encode_sources(CORPUS)
 
 
-def test_a_model_with_ids_keeps_them(models, table):
-    """As when an export is imported again."""
+def test_merging_twice_changes_nothing(models, table):
     once = model_with_ids(models[0], table, SPECIAL)
     again = model_with_ids(once, table, SPECIAL)
     one, other = Tokenizer(once), Tokenizer(again)
@@ -132,7 +124,7 @@ def test_a_model_with_ids_keeps_them(models, table):
     assert one.vocab_size == other.vocab_size == len(table)
 
 
-def test_sources_are_normalized_by_the_model_alone():
+def test_only_the_model_normalizes_sources():
     model = Tokenizer.train(CORPUS, 300).model
     table = {"<pad>": 0, "<unk>": 1, "</s>": 2, "▁A": 3}
     assert Tokenizer(model).normalizes_sources
@@ -148,7 +140,7 @@ def test_one_model_for_both_sides(models, table):
 
 
 def test_other_special_tokens(models, tmp_path):
-    """As OpenNMT-tf's: sources have no end, and each side its own <unk>."""
+    """As in OpenNMT-tf: no end of sources, and an <unk> for each side."""
     special = SpecialTokens(pad="<blank>", bos="<s>")
     tables = [
         {x: i for i, x in enumerate(["<blank>", "<s>", "</s>", *x, "<unk>"])}
@@ -171,9 +163,9 @@ def test_other_special_tokens(models, tmp_path):
 @pytest.mark.parametrize(
     ("table", "received"),
     [
-        ({"a": 2}, "4 pieces with other ids"),
-        ({"a": 9}, "4 pieces with other ids"),
-        ({"a": "3"}, "4 pieces with other ids"),
+        ({"a": 2}, "4 pieces"),
+        ({"a": 9}, "4 pieces"),
+        ({"a": "3"}, "4 pieces"),
         ({"</s>": 3, "a": 2}, "same special tokens"),
         (None, "without <pad>, </s>"),
     ],
@@ -187,7 +179,7 @@ def test_invalid_tables(models, table, received):
 
 
 def test_bytes_and_symbols():
-    """As Mozilla's: byte fallback, a user's symbol, split digits."""
+    """As in Mozilla's models."""
     options = dict(byte_fallback=True, user_defined_symbols=["__done__"])
     model = trained(CORPUS, 400, **options, split_digits=True)
     names = ["<pad>", "</s>", "<unk>", *reversed(pieces_of(model))]

@@ -27,43 +27,44 @@ def config(**values):
         ("none", ("norm_first",)),
     ],
 )
-def test_names_are_those_of_the_model(tied, switches):
+def test_names_of_the_model(tied, switches):
     one = config(tied_embeddings=tied, **dict.fromkeys(switches, True))
     names = weight_names(one, "keras_transformer")
     assert set(names) == set(named_weights(kt.Transformer(one)))
-    # A bias has the table's name, which is not that of every tying.
-    assert all(
-        name == own or own == "output_embedding/bias"
-        for name, own in names.items()
-    )
 
 
-def test_names_of_other_systems():
-    one = config(attention_bias=True)
-    names = weight_names(one, "hugging_face")
-    prefix = "decoder/layer_1/cross_attention"
-    assert names[f"{prefix}/output/bias"] == (
-        "model.decoder.layers.1.encoder_attn.out_proj.bias"
-    )
-    names = weight_names(one, "marian")
-    assert names[f"{prefix}/key/kernel"] == "decoder_l2_context_Wk"
-    assert names[f"{prefix}/key/bias"] == "decoder_l2_context_bk"
-    norm = "encoder/layer_0/feed_forward_norm/norm/gamma"
-    assert names[norm] == "encoder_l1_ffn_ffn_ln_scale"
-    pre = config(norm_first=True)
-    assert weight_names(pre, "marian")[norm] == (
-        "encoder_l1_ffn_ffn_ln_scale_pre"
-    )
-    assert weight_names(pre, "opennmt_tf")[norm] == (
-        "model/encoder/layers/0/ffn/input_layer_norm/gamma"
-    )
-    assert weight_names(one, "opennmt_tf")[norm] == (
-        "model/encoder/layers/0/ffn/output_layer_norm/gamma"
-    )
+CROSS = "decoder/layer_1/cross_attention"
+NORM = "encoder/layer_0/feed_forward_norm/norm/gamma"
+
+
+@pytest.mark.parametrize(
+    ("system", "pre_norm", "name", "expected"),
+    [
+        (
+            *("hugging_face", False, f"{CROSS}/output/bias"),
+            "model.decoder.layers.1.encoder_attn.out_proj.bias",
+        ),
+        ("marian", False, f"{CROSS}/key/kernel", "decoder_l2_context_Wk"),
+        ("marian", False, f"{CROSS}/key/bias", "decoder_l2_context_bk"),
+        ("marian", False, NORM, "encoder_l1_ffn_ffn_ln_scale"),
+        ("marian", True, NORM, "encoder_l1_ffn_ffn_ln_scale_pre"),
+        (
+            *("opennmt_tf", False, NORM),
+            "model/encoder/layers/0/ffn/output_layer_norm/gamma",
+        ),
+        (
+            *("opennmt_tf", True, NORM),
+            "model/encoder/layers/0/ffn/input_layer_norm/gamma",
+        ),
+    ],
+)
+def test_names_of_other_systems(system, pre_norm, name, expected):
+    one = config(attention_bias=True, norm_first=pre_norm)
+    assert weight_names(one, system)[name] == expected
 
 
 def test_no_name_is_used_twice():
-    """But CTranslate2's, where several of our weights are one matrix."""
+    """Except in CTranslate2, which fuses weights."""
     one = config(tied_embeddings="none", attention_bias=True, output_bias=True)
     for system in (set(PARTS[0]) & set(OTHERS[0])) - {"paper", "ctranslate2"}:
         names = list(weight_names(one, system).values())

@@ -36,7 +36,7 @@ def decode_both(model, beam_size, steps=3, source=SOURCE):
     decoder = StepDecoder(model, steps, beam_size)
     cache = decoder.init_cache(model.encode(source))
     hypotheses = np.zeros((batch, beam_size, steps), "int32")
-    found, of_steps = [], []
+    found, decoded = [], []
     for index in range(steps):
         parents = random.integers(0, beam_size, (batch, beam_size), "int32")
         ids = random.integers(2, 13, (batch, beam_size), "int32")
@@ -45,7 +45,7 @@ def decode_both(model, beam_size, steps=3, source=SOURCE):
                 hypotheses, parents[..., None], axis=1
             )
         hypotheses[:, :, index] = ids
-        of_steps.append(hypotheses.copy())
+        decoded.append(hypotheses.copy())
         logits, cache = decoder.decode_step(
             ops.convert_to_tensor(ids),
             ops.convert_to_tensor(parents),
@@ -55,7 +55,7 @@ def decode_both(model, beam_size, steps=3, source=SOURCE):
         found.append(to_numpy(logits))
     sources = np.tile(np.repeat(source, beam_size, axis=0), (steps, 1))
     at_once = model.decode(
-        np.reshape(of_steps, (-1, steps)), model.encode(sources)
+        np.reshape(decoded, (-1, steps)), model.encode(sources)
     )
     shape = (steps, batch, beam_size, steps, -1)
     at_once = to_numpy(at_once).reshape(shape)
@@ -123,7 +123,6 @@ def test_every_configuration(changes):
     ("policy", "beam_size"),
     [
         ("mixed_bfloat16", 4),
-        pytest.param("mixed_float16", 3, marks=pytest.mark.slow),
         ("bfloat16", 1),
     ],
 )
@@ -132,12 +131,9 @@ def test_every_dtype_policy(policy, beam_size):
     check(random_model(CONFIG, policy), beam_size, atol)
 
 
-def test_a_source_that_is_all_padding():
-    check(random_model(), source=np.where([[True], [False]], SOURCE, 0))
-
-
 def test_the_cache_grows_by_the_hypotheses():
-    _, cache = check(random_model(), beam_size=4)
+    source = np.where([[True], [False]], SOURCE, 0)  # one is all padding
+    _, cache = check(random_model(), beam_size=4, source=source)
     for key, value in cache.layers:
         assert tuple(key.shape) == tuple(value.shape) == (2, 2, 12, 4)
     assert (to_numpy(cache.ancestry).sum(axis=-1) == 3).all()
@@ -146,20 +142,7 @@ def test_the_cache_grows_by_the_hypotheses():
         assert [tuple(x.shape) for x in pair] == [(2, 2, 5, 4)] * 2
 
 
-def test_a_step_leaves_the_given_cache_unchanged():
-    model = random_model()
-    decoder = StepDecoder(model, 3, 1)
-    start = ops.ones((2, 1), "int32"), ops.zeros((2, 1), "int32")
-    cache = decoder.init_cache(model.encode(SOURCE))
-    _, cache = decoder.decode_step(*start, cache, 0)
-    first, _ = decoder.decode_step(*start, cache, 1)
-    again, _ = decoder.decode_step(*start, cache, 1)
-    np.testing.assert_array_equal(to_numpy(first), to_numpy(again))
-
-
-@pytest.mark.parametrize(
-    ("window", "beam_size"), [(1, 3), (2, 1), (2, 3), (9, 3)]
-)
+@pytest.mark.parametrize(("window", "beam_size"), [(1, 3), (4, 2)])
 def test_a_window_limits_the_cache(window, beam_size):
     model = random_model(dataclasses.replace(CONFIG, attention_window=window))
     _, cache = check(model, beam_size, steps=6)
@@ -171,7 +154,7 @@ def test_a_window_limits_the_cache(window, beam_size):
 
 
 def logits_of_step(decoder, ids, index, cache, kept, attend):
-    """Logits of a caller that keeps keys and values in its own way."""
+    """Logits for a caller that stores keys and values itself."""
     x = decoder.embed(ops.convert_to_tensor(ids), index)
     layers = zip(decoder.layers, kept, cache.memory, strict=True)
     for layer, past, memory in layers:
@@ -233,14 +216,6 @@ def test_two_blocks_and_masks_that_are_added():
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
 
 
-def test_it_uses_the_current_weights(plain):
-    model = random_model()
-    for weight in model.decoder.weights:
-        weight.assign(1.5 * to_numpy(weight))
-    found, _ = check(model)
-    assert np.abs(found - plain).max() > 0.1
-
-
 class GatedFeedForward(kt.layers.FeedForward):
     def call(self, x):
         return super().call(x) * ops.sigmoid(x)
@@ -300,7 +275,7 @@ class ScaledPositions(kt.layers.SinusoidalPositionalEncoding):
         return 2.0 * super().call(x)
 
 
-def with_another(part):
+def model_with(part):
     if part is Doubled:
         return Doubled(CONFIG)
     model = random_model()
@@ -316,28 +291,23 @@ def with_another(part):
 @pytest.mark.parametrize(
     "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
 )
-def test_what_steps_would_leave_out_is_refused(part):
+def test_a_method_that_steps_leave_out_raises(part):
     with pytest.raises(ValueError, match=part.__name__):
-        StepDecoder(with_another(part), 3, 1)
+        StepDecoder(model_with(part), 3, 1)
 
 
-def test_an_activation_that_was_changed(plain):
-    model = random_model()
-    for layer in model.decoder.layers:
-        layer.feed_forward.inner.activation = keras.activations.tanh
-    found, _ = check(model)
-    assert np.abs(found - plain).max() > 0.1
-
-
-def test_layers_with_lora_and_quantized_layers_are_called():
+def test_layers_that_were_changed(plain):
+    """LoRA, quantization, and a different activation."""
     model = random_model()
     inner = model.decoder.layers[1].feed_forward.inner
+    inner.activation = keras.activations.tanh
     inner.enable_lora(2)
     randomise(inner)
     key = model.decoder.layers[0].self_attention.key_projection
     key.enable_lora(2)
     randomise(key)
-    check(model)
+    found, _ = check(model)
+    assert np.abs(found - plain).max() > 0.1
     if keras.backend.backend() == "tensorflow":
         value = model.decoder.layers[1].cross_attention.value_projection
         value.quantize("int8")

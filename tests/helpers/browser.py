@@ -27,8 +27,8 @@ def open_address(
 ):
     """Yields a page of Playwright.
 
-    A message of the browser's console, an error of a script and a request to
-    another address fail the test, also in a window that the page opens.
+    A message on its console, an error, or a request to a different address
+    fails the test.
     """
     program = next(filter(None, map(shutil.which, _NAMES)), None)
     if program is None:

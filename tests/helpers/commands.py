@@ -19,13 +19,7 @@ class Result(NamedTuple):
 
 
 class Chunks(io.RawIOBase):
-    """A binary standard input that gives one chunk per read.
-
-    Args:
-        chunks: What it gives.
-        on_read: Called before each read.
-        is_terminal: Whether it says that it is a terminal.
-    """
+    """A binary standard input that gives one chunk per read."""
 
     def __init__(self, chunks, on_read=lambda: None, is_terminal=False):
         self._chunks = [*chunks, b""]
@@ -69,11 +63,7 @@ def check_refused(result, *words):
 
 
 def parse(words):
-    """Returns the function and the arguments that a command line names.
-
-    Raises:
-        cyclopts.CycloptsError: If it is not accepted.
-    """
+    """Returns the function and the arguments that a command line names."""
     from keras_transformer.cli.commands import app
 
     app.config = None  # that of a command before

@@ -1,6 +1,4 @@
-"""Small parallel corpora in files, and what a corpus contains."""
-
-import tensorflow as tf
+"""Small parallel corpora in files."""
 
 PAIRS = [
     ("A cat.", "Eine Katze."),
@@ -18,25 +16,11 @@ def write_lines(path, lines, end="\n"):
 
 def write_sides(folder, split="train", pairs=PAIRS, end="\n"):
     """Writes SPLIT.en and SPLIT.de and returns both paths."""
-    english, german = zip(*pairs, strict=True)
+    en, de = zip(*pairs, strict=True)
     return [
-        write_lines(folder / f"{split}.en", english, end),
-        write_lines(folder / f"{split}.de", german, end),
+        write_lines(folder / f"{split}.{code}", lines, end)
+        for code, lines in (("en", en), ("de", de))
     ]
-
-
-def as_dataset(pairs):
-    """Returns a dataset of (source, target) scalar strings."""
-    sources, targets = zip(*pairs, strict=True)
-    return tf.data.Dataset.from_tensor_slices((list(sources), list(targets)))
-
-
-def assert_contains(corpus, split, pairs):
-    """A split has these pairs in order, repeatedly."""
-    found = corpus.pairs(split)
-    assert list(found) == list(found) == pairs
-    texts = [text for pair in pairs for text in pair]
-    assert list(corpus.texts(split)) == texts
 
 
 def read(corpus, split="train"):

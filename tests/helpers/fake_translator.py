@@ -7,8 +7,7 @@ from keras_transformer.inference.records import Score, Translation
 class FakeTranslator(BaseTranslator):
     """Translates into upper case; its tokens are words.
 
-    A text that has the word "limit" is at the limit of its length. The
-    log-probability of a target is minus its number of tokens.
+    The word "limit" sets `at_length_limit`.
     """
 
     def __init__(self, num_translations=1, max_length=None, **attributes):

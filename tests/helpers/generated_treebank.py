@@ -11,32 +11,24 @@ _WORDS = {
 }
 
 
-def sentence_tree(generator: random.Random) -> str:
-    """Returns a tree such as `(TOP (S (NP (DT the) (NN dog)) ...))`."""
-    subject, object_ = (_noun_phrase(generator, depth=1) for _ in range(2))
-    verb = _word(generator, "VBZ")
-    return f"(TOP (S {subject} (VP {verb} {object_}) (. .)))"
-
-
-def write_treebank(folder, **splits: int) -> None:
+def write_treebank(folder, **splits):
     """Writes `SPLIT.mrg` with as many trees as given for each split."""
     for seed, (split, count) in enumerate(splits.items()):
         generator = random.Random(seed)
-        lines = [sentence_tree(generator) + "\n" for _ in range(count)]
-        (folder / f"{split}.mrg").write_text("".join(lines), "utf-8")
+        trees = (_sentence(generator) for _ in range(count))
+        (folder / f"{split}.mrg").write_text("".join(trees), "utf-8")
 
 
-def _noun_phrase(generator, depth):
-    noun_phrase = f"(NP {_word(generator, 'DT')} {_word(generator, 'NN')})"
+def _sentence(generator):
+    def words(*tags):
+        pairs = ((tag, generator.choice(_WORDS[tag])) for tag in tags)
+        return " ".join(f"({tag} {word})" for tag, word in pairs)
+
+    def noun_phrase():
+        adjective = ["JJ"] * (generator.random() < 0.5)
+        return f"(NP {words('DT', *adjective, 'NN')})"
+
+    subject, verb, object_ = noun_phrase(), words("VBZ"), noun_phrase()
     if generator.random() < 0.5:
-        adjective, noun = _word(generator, "JJ"), _word(generator, "NN")
-        noun_phrase = f"(NP {_word(generator, 'DT')} {adjective} {noun})"
-    if depth and generator.random() < 0.3:
-        preposition = _word(generator, "IN")
-        inner = _noun_phrase(generator, depth - 1)
-        noun_phrase = f"(NP {noun_phrase} (PP {preposition} {inner}))"
-    return noun_phrase
-
-
-def _word(generator, tag):
-    return f"({tag} {generator.choice(_WORDS[tag])})"
+        object_ = f"(NP {object_} (PP {words('IN')} {noun_phrase()}))"
+    return f"(TOP (S {subject} (VP {verb} {object_}) (. .)))\n"

@@ -5,9 +5,17 @@ import socket
 
 import keras
 import numpy as np
+import pytest
 from keras import ops
 
-POLICIES = ("float32", "mixed_bfloat16", "mixed_float16")
+BACKEND = keras.backend.backend()
+# `make test` runs these cases on TensorFlow only.
+SLOW_ELSEWHERE = () if BACKEND == "tensorflow" else pytest.mark.slow
+POLICIES = [
+    "float32",
+    pytest.param("mixed_bfloat16", marks=SLOW_ELSEWHERE),
+    pytest.param("mixed_float16", marks=SLOW_ELSEWHERE),
+]
 # The largest relative error of one rounding.
 ROUNDING = {"float32": 2.0**-24, "bfloat16": 2.0**-8, "float16": 2.0**-11}
 
@@ -54,22 +62,19 @@ def randomise(layer, seed=0):
 
 def weights_by_path(layer):
     """Returns `{path below the layer: float64 array}`."""
-    return {
-        variable.path.split("/", 1)[1]: to_numpy(variable)
-        for variable in layer.weights
-    }
+    return {w.path.split("/", 1)[1]: to_numpy(w) for w in layer.weights}
 
 
 def gradients(function, variables):
     """Returns the backend's gradients of a scalar `function()` as arrays."""
     values = [variable.value for variable in variables]
-    if keras.backend.backend() == "tensorflow":
+    if BACKEND == "tensorflow":
         import tensorflow as tf
 
         with tf.GradientTape() as tape:
             result = function()
         found = tape.gradient(result, values)
-    elif keras.backend.backend() == "jax":
+    elif BACKEND == "jax":
         import jax
 
         def stateless(values):
@@ -77,8 +82,7 @@ def gradients(function, variables):
             with keras.StatelessScope(state_mapping=mapping):
                 return function()
 
-        # Compiled, because op by op takes five times as long.
-        found = jax.jit(jax.grad(stateless))(values)
+        found = compiled(jax.grad(stateless))(values)
     else:
         import torch
 
@@ -88,7 +92,7 @@ def gradients(function, variables):
 
 def compiled(function):
     """Returns the function, on JAX compiled: op by op takes five times."""
-    if keras.backend.backend() != "jax":
+    if BACKEND != "jax":
         return function
     import jax
 
@@ -96,11 +100,7 @@ def compiled(function):
 
 
 def check_examples(module):
-    """Runs the docstring examples of a module, of which there must be some.
-
-    Args:
-        module: A module that defines its public names itself.
-    """
+    """Runs the docstring examples of a module, of which there must be some."""
     failed, run = doctest.testmod(module)
     assert run and not failed
 

@@ -50,15 +50,9 @@ def write(folder, pairs, shard_pairs=10_000):
         target_tokens=sum(len(t) + 1 for _, t in pairs),
     )
     part = dict(data=["pairs"], splits=[], source="en", target="de")
-    write_json(
-        folder / "prepared.json",
-        dict(
-            task="translation",
-            max_length=MAX_LENGTH,
-            shards=num_shards,
-            parts=[{**part, "statistics": vars(statistics)}],
-        ),
-    )
+    record = dict(task="translation", max_length=MAX_LENGTH, shards=num_shards)
+    record["parts"] = [{**part, "statistics": vars(statistics)}]
+    write_json(folder / "prepared.json", record)
     return Prepared.open(folder)
 
 

@@ -1,45 +1,84 @@
-"""A small random Marian model in Hugging Face's files, without PyTorch."""
+"""Writes tiny random Marian models as Hugging Face's files."""
 
 import json
 
 import numpy as np
-from marian_npz import pieces_model, pieces_of
-from weight_files import write_safetensors
+import yaml
+from helpers import randomise, to_numpy
+from pieces import pieces_model, pieces_of
+from safetensors.numpy import load_file, save_file
 
-# Ours by theirs, in a layer.
-PARTS = {
-    "self_attn.q_proj": "self_attention/query",
-    "self_attn.k_proj": "self_attention/key",
-    "self_attn.v_proj": "self_attention/value",
-    "self_attn.out_proj": "self_attention/output",
-    "self_attn_layer_norm": "self_attention_norm/norm",
-    "encoder_attn.q_proj": "cross_attention/query",
-    "encoder_attn.k_proj": "cross_attention/key",
-    "encoder_attn.v_proj": "cross_attention/value",
-    "encoder_attn.out_proj": "cross_attention/output",
-    "encoder_attn_layer_norm": "cross_attention_norm/norm",
-    "fc1": "feed_forward/inner",
-    "fc2": "feed_forward/outer",
-    "final_layer_norm": "feed_forward_norm/norm",
-}
-WIDTH, D_FF, LAYERS = 8, 12, {"encoder": 2, "decoder": 1}
+import keras_transformer as kt
+from keras_transformer.convert.weight_table import weight_names
+from keras_transformer.weights import named_weights
+
+FIELDS = dict(
+    num_layers=2,
+    decoder_layers=1,
+    d_model=8,
+    d_ff=12,
+    num_heads=2,
+    attention_bias=True,
+    output_bias=True,
+    position_layout="halves",
+)
+HUGGING_FACE = dict(
+    decoder_heads=4, decoder_d_ff=10, layer_norm_epsilon=1e-5, max_length=32
+)
 END, PAD = 3, 5
 WORDS = ["<unk>", ">>deu<<", ">>fra<<", "</s>", "odd", "<pad>"]
+DECODER = {
+    "models": ["/elsewhere/model.npz"],
+    "vocabs": ["/elsewhere/vocab.yml"] * 2,
+    "beam-size": 6,
+    "normalize": 1,
+    "word-penalty": 0,
+}
 
 
-def write_folder(folder):
-    """Writes a model whose ids are not the usual ones.
+def random_model(system, **fields):
+    """Returns a random model, and its weights by the names of a system."""
+    config = kt.TransformerConfig(**FIELDS | fields)
+    model, names = kt.Transformer(config), weight_names(config, system)
+    randomise(model)
+    return model, {
+        names[x]: to_numpy(y).astype("float32")
+        for x, y in named_weights(model).items()
+    }
+
+
+def write_folder(folder, separate=False, **fields):
+    """Writes Hugging Face's files of a model with unusual ids.
+
+    Args:
+        folder: A new folder.
+        separate: Whether the target vocabulary has a file of its own, with one
+            more piece.
+        **fields: Changes of the configuration.
 
     Returns:
-        Its weights by our names, in float64.
+        The model.
     """
     folder.mkdir()
     pieces = list(WORDS)
     for side, language in (("source", "en"), ("target", "de")):
-        model = pieces_model(language)
-        (folder / f"{side}.spm").write_bytes(model)
-        pieces += [x for x in pieces_of(model) if x not in pieces]
-    write(folder, "vocab.json", {piece: i for i, piece in enumerate(pieces)})
+        content = pieces_model(language)
+        (folder / f"{side}.spm").write_bytes(content)
+        pieces += [x for x in pieces_of(content) if x not in pieces]
+    table = {piece: i for i, piece in enumerate(pieces)}
+    write(folder, "vocab.json", table)
+    size = len(table)
+    sizes = dict(vocab_size=size)
+    if separate:
+        write(folder, "target_vocab.json", table | {"more": size})
+        sizes = dict(vocab_size=size + 1, source_vocab_size=size)
+        fields = dict(tied_embeddings="target") | fields
+    ids = dict(pad_id=PAD, bos_id=PAD, eos_id=END)
+    model, tensors = random_model(
+        "hugging_face",
+        **HUGGING_FACE | sizes | ids | fields,
+    )
+    config = model.config
     write(
         folder,
         "tokenizer_config.json",
@@ -47,7 +86,8 @@ def write_folder(folder):
             source_lang="en",
             target_lang="mul",
             pad_token="<pad>",
-            eos_token={"content": "</s>"},
+            eos_token={"__type": "AddedToken", "content": "</s>"},
+            separate_vocabs=separate,
         ),
     )
     write(
@@ -55,24 +95,25 @@ def write_folder(folder):
         "config.json",
         dict(
             model_type="marian",
-            architectures=["MarianMTModel"],
-            activation_function="relu",
-            d_model=WIDTH,
-            decoder_attention_heads=4,
-            decoder_ffn_dim=D_FF,
-            decoder_layers=1,
+            activation_function=config.activation,
+            d_model=config.d_model,
+            decoder_attention_heads=config.decoder.num_heads,
+            decoder_ffn_dim=config.decoder.d_ff,
+            decoder_layers=config.decoder.num_layers,
             decoder_start_token_id=PAD,
-            dropout=0.1,
-            encoder_attention_heads=2,
-            encoder_ffn_dim=D_FF,
-            encoder_layers=2,
+            decoder_vocab_size=config.vocab_size,
+            dropout=config.dropout,
+            encoder_attention_heads=config.encoder.num_heads,
+            encoder_ffn_dim=config.encoder.d_ff,
+            encoder_layers=config.encoder.num_layers,
             eos_token_id=END,
-            max_position_embeddings=32,
+            max_position_embeddings=config.max_length,
             normalize_before=False,
             num_beams=6,
             pad_token_id=PAD,
-            scale_embedding=True,
-            vocab_size=len(pieces),
+            scale_embedding=config.embedding_scale is None,
+            share_encoder_decoder_embeddings=not separate,
+            vocab_size=size,
         ),
     )
     write(
@@ -86,9 +127,15 @@ def write_folder(folder):
             num_beams=None,
         ),
     )
-    tensors = random_tensors(len(pieces))
-    write_tensors(folder, tensors)
-    return our_weights(tensors)
+    matrix = "model.encoder.embed_tokens.weight"
+    if config.tied_embeddings == "all":
+        tensors["model.shared.weight"] = tensors.pop(matrix)
+    for name, value in tensors.items():
+        if value.ndim == 2 and ".layers." in name:
+            tensors[name] = np.ascontiguousarray(value.T)
+    bias = tensors["final_logits_bias"]
+    write_tensors(folder, tensors | {"final_logits_bias": bias[None]})
+    return model
 
 
 def write(folder, name, values):
@@ -96,58 +143,24 @@ def write(folder, name, values):
 
 
 def change(folder, name, **changes):
-    """Changes fields of a JSON file; `...` removes one."""
-    path = folder / name
-    values = json.loads(path.read_text("utf-8")) | changes
+    """Changes fields of a JSON file; `...` removes a field."""
+    values = json.loads((folder / name).read_text("utf-8")) | changes
     write(folder, name, {k: v for k, v in values.items() if v is not ...})
 
 
-def random_tensors(size):
-    random = np.random.default_rng(3)
-    shapes = {"model.shared.weight": (size, WIDTH)}
-    shapes["final_logits_bias"] = (1, size)
-    for side, count in LAYERS.items():
-        for i in range(count):
-            for part in PARTS:
-                if side == "encoder" and "encoder_attn" in part:
-                    continue
-                name = f"model.{side}.layers.{i}.{part}"
-                rows, columns = {
-                    "fc1": (D_FF, WIDTH),
-                    "fc2": (WIDTH, D_FF),
-                }.get(part, (WIDTH, WIDTH))
-                is_norm = part.endswith("norm")
-                shapes[f"{name}.weight"] = (rows, columns)[: 2 - is_norm]
-                shapes[f"{name}.bias"] = (rows,)
-    return {
-        name: random.normal(size=shape).astype("float32")
-        for name, shape in shapes.items()
-    }
+def read_tensors(folder):
+    return load_file(folder / "model.safetensors")
 
 
 def write_tensors(folder, tensors):
-    header, data = {}, b""
-    for name, value in tensors.items():
-        kind = {"float32": "F32", "float16": "F16"}[value.dtype.name]
-        end = len(data) + value.nbytes
-        header[name] = dict(
-            dtype=kind, shape=value.shape, data_offsets=[len(data), end]
-        )
-        data += value.tobytes()
-    write_safetensors(folder / "model.safetensors", header, data)
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
 
 
-def our_weights(tensors):
-    weights = {
-        "embedding/embeddings": tensors["model.shared.weight"],
-        "embedding/bias": tensors["final_logits_bias"][0],
-    }
-    for name, value in tensors.items():
-        if ".layers." in name:
-            _, side, _, i, *part, leaf = name.split(".")
-            part = PARTS[".".join(part)]
-            names = {"weight": "kernel", "bias": "bias"}
-            if part.endswith("norm"):
-                names = {"weight": "gamma", "bias": "beta"}
-            weights[f"{side}/layer_{i}/{part}/{names[leaf]}"] = value.T
-    return {name: value.astype("float64") for name, value in weights.items()}
+def write_vocabulary(path, words):
+    keys = [json.dumps(word, ensure_ascii=False) for word in words]
+    lines = [f"{key}: {i}\n" for i, key in enumerate(keys)]
+    path.write_text("".join(lines), "utf-8")
+
+
+def write_yaml(path, values):
+    path.write_text(yaml.safe_dump(values), "utf-8")

@@ -1,4 +1,4 @@
-"""The Transformer once more, in float64 NumPy, written from the paper.
+"""The Transformer in float64 NumPy, written from the paper.
 
 Nothing here calls the library, which is compared with it. Only the names of
 the weights are the library's. Masks: True = attend.
@@ -8,7 +8,7 @@ import numpy as np
 
 
 def inside(weights, name):
-    """The weights below a name, e.g. those of one layer of the encoder."""
+    """The weights below a name, e.g. one layer's."""
     start = name + "/"
     return {
         path[len(start) :]: value
@@ -17,16 +17,12 @@ def inside(weights, name):
     }
 
 
-def softmax(scores):
-    exponentials = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return exponentials / exponentials.sum(axis=-1, keepdims=True)
-
-
 def attention_scores(query, key, mask=True):
     """Equation 1 without V; a row that may attend to nothing gives 0."""
     products = query @ key.swapaxes(-1, -2) / np.sqrt(query.shape[-1])
     mask = np.broadcast_to(mask, products.shape)
-    return np.where(mask, softmax(np.where(mask, products, -1e30)), 0.0)
+    scores = np.exp(log_softmax(np.where(mask, products, -1e30)))
+    return np.where(mask, scores, 0.0)
 
 
 def attention(query, key, value, mask=True):
@@ -81,78 +77,55 @@ def pre_norm(weights, x, sublayer, dropout=same, epsilon=1e-6):
     return x + dropout(sublayer(normalized))
 
 
-def encoder_layer(
-    weights,
-    num_heads,
-    x,
-    mask=True,
-    dropout=same,
-    residual=post_norm,
-    feed_forward=feed_forward,
-):
-    """Section 3.1; `residual` and `feed_forward` replace its formulas."""
-    wrap = wrapped(weights, residual, dropout)
-
-    def attend(x):
-        attention_weights = inside(weights, "self_attention")
-        return multi_head_attention(attention_weights, num_heads, x, x, mask)
-
-    x = wrap("self_attention", x, attend)
-    network = inside(weights, "feed_forward")
-    return wrap("feed_forward", x, lambda x: feed_forward(network, x))
+def encoder_layer(weights, num_heads, x, mask=True, **formulas):
+    attentions = {"self_attention": (None, mask)}
+    return layer(weights, num_heads, x, attentions, **formulas)
 
 
 def decoder_layer(
+    weights, num_heads, x, memory, mask=True, memory_mask=True, **formulas
+):
+    attentions = {
+        "self_attention": (None, mask),
+        "cross_attention": (memory, memory_mask),
+    }
+    return layer(weights, num_heads, x, attentions, **formulas)
+
+
+def layer(
     weights,
     num_heads,
     x,
-    memory,
-    mask=True,
-    memory_mask=True,
+    attentions,
     dropout=same,
     residual=post_norm,
     feed_forward=feed_forward,
 ):
     """Section 3.1; `residual` and `feed_forward` replace its formulas."""
-    wrap = wrapped(weights, residual, dropout)
 
-    def attend_to_self(x):
-        attention_weights = inside(weights, "self_attention")
-        return multi_head_attention(attention_weights, num_heads, x, x, mask)
+    def wrap(name, x, function):
+        part, norm = inside(weights, name), inside(weights, f"{name}_norm")
+        return residual(norm, x, lambda x: function(part, x), dropout)
 
-    def attend_to_memory(x):
-        return multi_head_attention(
-            inside(weights, "cross_attention"),
-            num_heads,
-            x,
-            memory,
-            memory_mask,
-        )
+    for name, (memory, mask) in attentions.items():
 
-    x = wrap("self_attention", x, attend_to_self)
-    x = wrap("cross_attention", x, attend_to_memory)
-    network = inside(weights, "feed_forward")
-    return wrap("feed_forward", x, lambda x: feed_forward(network, x))
+        def attend(part, x, memory=memory, mask=mask):
+            memory = x if memory is None else memory
+            return multi_head_attention(part, num_heads, x, memory, mask)
 
-
-def wrapped(weights, residual, dropout):
-    """Returns a function that calls a sub-layer as `residual` says."""
-
-    def wrap(name, x, sublayer):
-        return residual(inside(weights, f"{name}_norm"), x, sublayer, dropout)
-
-    return wrap
+        x = wrap(name, x, attend)
+    return wrap("feed_forward", x, feed_forward)
 
 
 def encoder(weights, num_heads, x, *arguments, epsilon=1e-6, **formulas):
-    for layer in layers(weights):
-        x = encoder_layer(layer, num_heads, x, *arguments, **formulas)
+    for part in layers(weights):
+        x = encoder_layer(part, num_heads, x, *arguments, **formulas)
     return final_norm(weights, x, epsilon)
 
 
 def decoder(weights, num_heads, x, *arguments, epsilon=1e-6, **formulas):
-    for layer in layers(weights):
-        x = decoder_layer(layer, num_heads, x, *arguments, **formulas)
+    for part in layers(weights):
+        x = decoder_layer(part, num_heads, x, *arguments, **formulas)
     return final_norm(weights, x, epsilon)
 
 
@@ -170,15 +143,11 @@ def final_norm(weights, x, epsilon):
 
 
 def sinusoids(length, d_model):
-    """Section 3.5, entry by entry."""
-    table = np.zeros((length, d_model))
-    for position in range(length):
-        for i in range((d_model + 1) // 2):
-            angle = position / 10000 ** (2 * i / d_model)
-            table[position, 2 * i] = np.sin(angle)
-            if 2 * i + 1 < d_model:
-                table[position, 2 * i + 1] = np.cos(angle)
-    return table
+    """Section 3.5: sines in the even dimensions, cosines in the odd ones."""
+    dimensions = np.arange(d_model)
+    frequencies = 10000.0 ** (-2 * (dimensions // 2) / d_model)
+    angles = np.arange(length)[:, None] * frequencies
+    return np.where(dimensions % 2, np.cos(angles), np.sin(angles))
 
 
 def transformer(
@@ -187,7 +156,6 @@ def transformer(
     source,
     target,
     pad_id=0,
-    dropout=same,
     decoder_heads=None,
     scale=None,
     sinusoids=sinusoids,
@@ -201,24 +169,21 @@ def transformer(
     d_model = source_matrix.shape[1]
     matrix = weights.get("target_embedding/embeddings", source_matrix)
     output = weights.get("output_embedding/embeddings", matrix)
-    biases = [
-        v for path, v in weights.items() if path.endswith("embedding/bias")
-    ]
+    bias = sum(v for k, v in weights.items() if k.endswith("embedding/bias"))
 
     def embed(ids, name, matrix):
         length = ids.shape[1]
         table = weights.get(f"{name}/embeddings", sinusoids(length, d_model))
         factor = np.sqrt(d_model) if scale is None else scale
+        dropout = formulas.get("dropout", same)
         return dropout(matrix[ids] * factor + table[:length])
 
     source_mask = (source != pad_id)[:, None, :]
-    target_mask = np.tril(np.ones((target.shape[1], target.shape[1]), bool))
     memory = encoder(
         inside(weights, "encoder"),
         num_heads,
         embed(source, "source_positions", source_matrix),
         source_mask,
-        dropout,
         **formulas,
     )
     states = decoder(
@@ -226,12 +191,11 @@ def transformer(
         decoder_heads or num_heads,
         embed(target, "target_positions", matrix),
         memory,
-        target_mask,
+        np.tri(target.shape[1], dtype=bool),
         source_mask,
-        dropout,
         **formulas,
     )
-    return states @ output.T + sum(biases)
+    return states @ output.T + bias
 
 
 def token_losses(labels, logits, smoothing):
@@ -240,11 +204,9 @@ def token_losses(labels, logits, smoothing):
     The right token gets 1 - smoothing, each of the V - 1 others an equal share
     of smoothing.
     """
-    vocab_size = logits.shape[-1]
-    right = np.eye(vocab_size)[labels]
-    target = (1 - smoothing) * right + smoothing / (vocab_size - 1) * (
-        1 - right
-    )
+    right = np.eye(logits.shape[-1])[labels]
+    share = smoothing / (logits.shape[-1] - 1)
+    target = (1 - smoothing) * right + share * (1 - right)
     return -(target * log_softmax(logits)).sum(axis=-1)
 
 

@@ -1,29 +1,22 @@
-"""Random trees for tests with hypothesis."""
+"""Random trees, the same in every run."""
 
-from hypothesis import settings
-from hypothesis import strategies as st
+import random
 
 from keras_transformer.tasks.parsing import Tree
 
-# The same trees in every run, from short lists: hypothesis takes other values
-# from the modules that are imported, which depend on what ran before.
-fixed = settings(derandomize=True, database=None, deadline=None)
 LABELS = ["S", "NP", "VP", "PRT", "ADVP", "NP-SBJ", "TOP", ",", "X/Y"]
 TAGS = ["NN", "DT", ",", ".", "``", "''", ":", "-LRB-", "XX", "PRP$", "/"]
 WORDS = ["dog", "the", ",", ".", "-LRB-", "größer", "1/2", "\u00a0", "TOP"]
 
-words = st.sampled_from(WORDS)
-_tagged = st.builds(Tree, st.sampled_from(TAGS), words)
 
+def random_trees(count):
+    generator = random.Random(0)
 
-def _constituents(children):
-    return st.builds(
-        Tree,
-        st.sampled_from(LABELS),
-        st.lists(children, min_size=1, max_size=4).map(tuple),
-    )
+    def child(depth):
+        if depth == 0 or generator.random() < 0.4:
+            return Tree(generator.choice(TAGS), generator.choice(WORDS))
+        children = (child(depth - 1) for _ in range(generator.randint(1, 3)))
+        return Tree(generator.choice(LABELS), tuple(children))
 
-
-trees = st.lists(
-    st.recursive(_tagged, _constituents, max_leaves=12), max_size=3
-).map(lambda children: Tree("TOP", tuple(children)))
+    sizes = (generator.randint(0, 3) for _ in range(count))
+    return [Tree("TOP", tuple(child(4) for _ in range(n))) for n in sizes]

@@ -1,11 +1,9 @@
 """Trains a tiny Transformer under a strategy; also a program.
 
-python replicas.py OUTPUT.npz REPLICAS STEPS OPTIONS   trains on so many
-logical CPUs, or on the workers of TF_CONFIG. OPTIONS is JSON: those of
-`compiled_model`.
+python replicas.py OUTPUT.npz REPLICAS   trains on logical CPUs, or on the
+workers of TF_CONFIG, and writes the history.
 """
 
-import json
 import sys
 
 import keras
@@ -32,21 +30,20 @@ def global_batches():
         yield {"source": source, "target": target}, labels, weights
 
 
-def dataset(worker=0, workers=1, weighted=False):
-    """The rows of a worker of `global_batches`, as a dataset."""
+def dataset(worker=0, workers=1):
+    """A worker's rows of `global_batches`, as a dataset."""
     from keras_transformer.train.data.reading import without_tuning
 
     def batches():
-        for inputs, labels, weights in global_batches():
+        for inputs, labels, _ in global_batches():
             rows = slice(worker, None, workers)
-            inputs = {name: ids[rows] for name, ids in inputs.items()}
-            batch = inputs, labels[rows], weights[rows]
-            yield batch if weighted else batch[:2]
+            yield (
+                {name: ids[rows] for name, ids in inputs.items()},
+                labels[rows],
+            )
 
     ids = tf.TensorSpec((None, None), tf.int32)
     signature = ({"source": ids, "target": ids}, ids)
-    if weighted:
-        signature += (tf.TensorSpec((None,), tf.float32),)
     return without_tuning(
         tf.data.Dataset.from_generator(batches, output_signature=signature)
     )
@@ -58,14 +55,14 @@ def compiled_model(strategy, *, dtype="float32", dropout=0.0, **options):
 
     keras.utils.set_random_seed(1)
     clip_norm = options.pop("clip_norm", None)
-    optimizer = options.pop("optimizer", None)
+    make_optimizer = options.pop("optimizer", None)
     with strategy.scope():
         model = kt.Transformer(
             kt.TransformerConfig(**CONFIG, dropout=dropout), dtype=dtype
         )
         model.compile(
-            optimizer()
-            if optimizer
+            make_optimizer()
+            if make_optimizer
             else kt.optimizers.adam(16, 16, global_clipnorm=clip_norm),
             options.pop("loss", None) or kt.LabelSmoothedCrossEntropy(0.1),
             metrics=[kt.TokenNLL(), kt.TokenAccuracy()],
@@ -90,52 +87,51 @@ def eager_model(model_class=None, dtype="float32", **options):
     return model
 
 
-def train_steps(model, batch=None, count=1):
-    """Returns the losses of steps with the same batch."""
-    inputs, labels, weights = batch or next(global_batches())
+def train_steps(model, count=1):
+    """Returns the losses of steps with the first batch."""
+    batch = next(global_batches())
     return [
-        model.train_on_batch(inputs, labels, weights, return_dict=True)["loss"]
+        model.train_on_batch(*batch, return_dict=True)["loss"]
         for _ in range(count)
     ]
 
 
-def main(output, replicas, steps, options):
-    """Trains so many steps and saves the history and the weights."""
+def assert_copies_are_equal(strategy, variables):
+    for variable in variables:
+        first, *others = strategy.experimental_local_results(variable.value)
+        for copy in others:
+            np.testing.assert_array_equal(copy, first, variable.path)
+
+
+def main(output, replicas):
     devices = tf.config.list_physical_devices("CPU")
     tf.config.set_logical_device_configuration(
         devices[0], [tf.config.LogicalDeviceConfiguration()] * int(replicas)
     )
-    from keras_transformer.train.strategy import (
-        broadcast_from_chief,
-        distribute,
-        open_strategy,
-        worker,
+    from keras_transformer.train import strategy as strategies
+
+    strategy = strategies.open_strategy(
+        "auto" if replicas == "1" else "mirrored"
     )
-
-    strategy = open_strategy("auto" if int(replicas) == 1 else "mirrored")
-    index, workers = worker(strategy)
-    # Several shapes and dtypes; the other workers' values are ignored.
-    for value in (np.arange(6).reshape(2, 3), np.array(2**33), np.float32(0.5)):
-        received = broadcast_from_chief(strategy, value - index)
-        np.testing.assert_array_equal(received, value)
-        assert received.dtype == value.dtype and received.shape == value.shape
-
-    model = compiled_model(strategy, **json.loads(options))
+    index, workers = strategies.worker(strategy)
+    value = np.array([[2**33, 1]])
+    received = strategies.broadcast_from_chief(strategy, value - index)
+    np.testing.assert_array_equal(received, value)
+    batches = dataset(index, workers).repeat()
+    model = compiled_model(strategy)
     history = model.fit(
-        distribute(dataset(index, workers).repeat(), strategy),
-        validation_data=distribute(dataset(), strategy, among_workers=True),
-        steps_per_epoch=int(steps),
+        strategies.distribute(batches, strategy),
+        validation_data=strategies.distribute(
+            dataset(), strategy, among_workers=True
+        ),
+        steps_per_epoch=STEPS,
         shuffle=False,
         verbose=0,
     ).history
-    # Replicas never diverge.
-    for variable in [*model.weights, *model.optimizer.variables]:
-        copies = strategy.experimental_local_results(variable.value)
-        for copy in copies:
-            np.testing.assert_array_equal(copy, copies[0], variable.path)
+    variables = [*model.weights, *model.optimizer.variables]
+    assert_copies_are_equal(strategy, variables)
     if index == 0:
-        weights = {f"weight_{i}": w for i, w in enumerate(model.get_weights())}
-        np.savez(output, **history, **weights)
+        np.savez(output, **history)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A run folder without a checkpoint, and its parts."""
 
+import digits
 import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
@@ -20,14 +21,8 @@ def tokenizer():
 
 @pytest.fixture(scope="module")
 def model(tokenizer):
-    config = TransformerConfig(
-        vocab_size=tokenizer.vocab_size,
-        num_layers=1,
-        d_model=16,
-        d_ff=16,
-        num_heads=2,
-    )
-    return Transformer(config)
+    size = tokenizer.vocab_size
+    return Transformer(TransformerConfig(vocab_size=size, **digits.TINY))
 
 
 @pytest.fixture

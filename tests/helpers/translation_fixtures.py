@@ -1,6 +1,7 @@
 """Fixtures: a small trained model, its translator and its export.
 
 `tests/conftest.py` imports them, so that all test files share one training.
+Tests must not change the folders.
 """
 
 import os
@@ -29,7 +30,7 @@ PAIRS = {
 
 @pytest.fixture(scope="session")
 def pairs():
-    """`{source: target}` of the training set, all of which are learned."""
+    """`{source: target}` of the training set; the model has learned all."""
     return PAIRS
 
 
@@ -50,7 +51,7 @@ def model(tokenizer, tmp_path_factory):
             dropout=0.0,
             max_length=24,
         ),
-        dtype="float32",  # whatever policy an earlier test has set
+        dtype="float32",
     )
 
     def train(path):
@@ -64,16 +65,10 @@ def model(tokenizer, tmp_path_factory):
 
 
 def made_once(tmp_path_factory, name, make):
-    """Returns the path of a file or folder that one process makes for all.
-
-    Args:
-        tmp_path_factory: The fixture.
-        name: Its name, perhaps in folders.
-        make: Called with the path, unless another process has made it.
-    """
+    """Returns the path of a file or folder that one process makes for all."""
     root = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" in os.environ:
-        root = root.parent  # which all processes have
+        root = root.parent  # all processes share it
     path = root / "made_once" / name
     path.parent.mkdir(parents=True, exist_ok=True)
     with locked(root, wait=True, name=f"{path.name}.lock"):
@@ -113,10 +108,7 @@ def translator(model, tokenizer):
 
 @pytest.fixture(scope="session")
 def exported(translator, tmp_path_factory):
-    """The folder of the translator's SavedModel. Tests must not change it.
-
-    Three of the signatures: the others take seconds.
-    """
+    """The folder of the translator's SavedModel, with three signatures."""
     return made_once(
         tmp_path_factory,
         "saved-model/en-de/1",
@@ -126,10 +118,7 @@ def exported(translator, tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def litert_folder(translator, tmp_path_factory):
-    """The folder of the translator's export for LiteRT, in float32.
-
-    Tests must not change it.
-    """
+    """The folder of the translator's export for LiteRT, in float32."""
     return made_once(
         tmp_path_factory,
         "litert/English – Deutsch",

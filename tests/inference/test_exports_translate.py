@@ -2,6 +2,7 @@
 
 import concurrent.futures
 import random
+import shutil
 
 import model_server
 import numpy as np
@@ -9,7 +10,7 @@ import pytest
 import serving_check
 from tokenizer_texts import odd_texts
 
-from keras_transformer.inference.opening import open_translator
+import keras_transformer as kt
 from keras_transformer.support.errors import InputError
 
 
@@ -21,13 +22,13 @@ def address(exported):
 
 @pytest.fixture(scope="module")
 def client(address):
-    client = open_translator(f"grpc://{address}/en-de")
+    client = kt.open_translator(f"grpc://{address}/en-de")
     client.max_batch_size = 16
     return client
 
 
 def mixed_texts(pairs, count):
-    """Texts of 0 to 5 known sentences, which some sources are too long for."""
+    """Texts of 0 to 5 known sentences; some are too long for the model."""
     generator = random.Random(0)
     return [
         " ".join(generator.choices(list(pairs), k=generator.randrange(6)))
@@ -39,7 +40,7 @@ def assert_same(found, expected):
     assert len(found) == len(expected)
     for ours, theirs in zip(found, expected, strict=True):
         assert ours[:1] + ours[2:] == theirs[:1] + theirs[2:]
-        np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4)
+        np.testing.assert_allclose(ours.scores, theirs.scores, 1e-4, 1e-5)
 
 
 @pytest.fixture(scope="module", params=["saved_model", "litert", "client"])
@@ -48,16 +49,43 @@ def runtime(request, exported, litert_folder, client):
     if request.param == "client":
         return client
     paths = {"saved_model": exported, "litert": litert_folder}
-    return open_translator(paths[request.param])
+    return kt.open_translator(paths[request.param])
 
 
-def test_all_translators_give_equal_records(runtime, translator, pairs):
-    texts = [*mixed_texts(pairs, 100), *odd_texts(20), " \n ", "dog"]
+def test_translations_of_all_runtimes(runtime, translator, pairs):
+    texts = [*mixed_texts(pairs, 100), *odd_texts(40), " \n ", "dog"]
     expected = translator.translate(texts)
     assert any(t.source_truncated for t in expected)
     assert_same(runtime.translate(texts, workers=2), expected)
     assert_same([runtime.translate(b"dog")], expected[-1:])
     assert runtime(["cat", "tree"]) == ["Katze", "Baum"]
+    sides = (
+        ["dog", "dog", "cat", "", "tree", "red dog " * 99],
+        ["", "Katze", "H", "Hund", "Haus " * 100, "Die"],
+    )
+    assert_same(
+        runtime.translate(sides[0], prefixes=sides[1]),
+        translator.translate(sides[0], prefixes=sides[1]),
+    )
+    text = "  The red dog sleeps. The old cat sleeps!\n\n\t- tree\n1.\n"
+    ours = runtime.translate_document(text)
+    assert ours.text == translator.translate_document(text).text
+
+
+def test_scores_of_all_runtimes(runtime, translator, pairs):
+    sources = ["", "", *pairs, "dog"]
+    targets = ["", "Baum", *reversed(pairs.values()), "Hund " * 99]
+    ours = runtime.score_corpus(sources, targets)
+    theirs = translator.score_corpus(sources, targets)
+    assert ours[-1] is theirs[-1] is ours[0] is None
+    ours = runtime.score(sources[:-1], targets[:-1], batch_tokens=30)
+    theirs = translator.score(sources[:-1], targets[:-1])
+    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-4)
+    with pytest.raises(InputError, match="at index 1"):
+        runtime.score(["dog", "dog"], ["Hund", "Hund " * 99])
+
+
+def test_attributes_of_all_runtimes(runtime, translator):
     assert runtime.num_translations == translator.num_translations
     assert runtime.task.name == "translation"
     for name in ("search", "max_length", "dtype"):
@@ -65,55 +93,43 @@ def test_all_translators_give_equal_records(runtime, translator, pairs):
         is_client = getattr(runtime, "name", "").startswith("grpc")
         known = None if is_client else getattr(translator, name)
         assert getattr(runtime, name) == known
-    ours = runtime.score(list(pairs), list(pairs.values()))
-    theirs = translator.score(list(pairs), list(pairs.values()))
-    np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
-    sides = ["dog", "dog", "The red cat sleeps."], ["", "Katze", "H"]
-    assert_same(
-        runtime.translate(sides[0], prefixes=sides[1]),
-        translator.translate(sides[0], prefixes=sides[1]),
-    )
-    text = "  The red dog sleeps. The old cat sleeps!\n\n\t- tree\n1.\n"
-    ours = runtime.translate_document(text)
-    theirs = translator.translate_document(text)
-    assert ours.text == theirs.text
-    assert list(ours.translations) == list(theirs.translations)
 
 
-def test_a_client_knows_what_the_server_says(client):
-    assert client.num_translations == 3
-    assert client.task.name == "translation"
+# Sources, and the same with plain spaces and without invisible characters.
+SOURCES = {
+    "The red\u00a0dog\u202fsleeps.": "The red dog sleeps.",
+    "The\u2028old\u0085tree\rsleeps.": "The old tree sleeps.",
+    "\ufeffThe go\u00adod ho\u200buse\u2060 sleeps.": "The good house sleeps.",
+    "\u200eThe \u202ared\u202c cat\u2069\0 sleeps.": "The red cat sleeps.",
+    "\u200b\ufeff\u00ad\0\u3000": "",
+}
+
+
+def test_sources_are_normalized(runtime):
+    translations = runtime.translate(list(SOURCES))
+    assert_same(translations, runtime.translate(list(SOURCES.values())))
+    assert translations[0].texts[0] == "Hund schläft, der rote."
+    assert translations[-1][:2] == ([""] * 3, [0.0] * 3)
 
 
 def test_several_threads_share_a_client(client, translator, pairs):
     texts = mixed_texts(pairs, 60)
     expected = translator.translate(texts)
-    parts = [slice(i, i + 10) for i in range(0, 60, 10)] * 3
+    parts = [slice(i, i + 10) for i in range(0, 60, 10)]
     with concurrent.futures.ThreadPoolExecutor(6) as pool:
         answers = pool.map(lambda part: client.translate(texts[part]), parts)
         for part, found in zip(parts, answers, strict=True):
             assert_same(found, expected[part])
 
 
-def test_any_signature(client):
-    text = ["dog", "", "The good tree sleeps."]
-    outputs = client.predict("serving_default", text=text)
-    assert outputs["translations"].dtype == object
-    assert outputs["scores"].dtype == np.float32
-    expected = client.translate(text)
-    assert [row[0].decode() for row in outputs["translations"]] == [
-        translation.texts[0] for translation in expected
-    ]
-
-
 @pytest.mark.parametrize("name", ["de-en", "en-de/7"])
 def test_models_that_the_server_lacks(address, name):
     with pytest.raises(InputError, match=f"{name}.*NOT_FOUND"):
-        open_translator(f"grpc://{address}/{name}")
+        kt.open_translator(f"grpc://{address}/{name}")
 
 
 def test_a_version(client, address):
-    first = open_translator(f"grpc://{address}/en-de/1")
+    first = kt.open_translator(f"grpc://{address}/en-de/1")
     assert first.translate("dog") == client.translate("dog")
 
 
@@ -122,3 +138,28 @@ def test_check_of_a_server(client, exported):
     for name in ("serving_default", "score", "translate_prefix"):
         assert sum(line.startswith(f"{name}: ") for line in lines) == 6
     assert len(lines) == 3 * 6 + 2
+
+
+# === The folder of a SavedModel ===
+
+
+def test_fewer_translations_than_exported(exported):
+    opened = kt.open_translator(exported, num_translations=2)
+    best = kt.open_translator(exported).translate("dog")
+    found = opened.translate("dog")
+    assert (found.texts, found.scores) == (best.texts[:2], best.scores[:2])
+
+
+def test_a_damaged_saved_model(tmp_path, exported):
+    folder = shutil.copytree(exported, tmp_path / "1")
+    (data,) = folder.glob("variables/variables.data*")
+    data.write_bytes(data.read_bytes()[:-100])
+    with pytest.raises(InputError, match=str(folder)):
+        kt.open_translator(folder)
+    (folder / "saved_model.pb").write_bytes(b"damaged")
+    with pytest.raises(InputError, match=str(folder)):
+        kt.open_translator(folder)
+    metadata = folder / "assets.extra" / "keras_transformer.json"
+    metadata.unlink()
+    with pytest.raises(InputError, match=metadata.name):
+        kt.open_translator(folder)

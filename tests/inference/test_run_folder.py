@@ -1,20 +1,33 @@
-"""Reading of run folders, which `Run` wrote."""
+"""Run folders: what is written, read, kept, and noticed as damage."""
 
+import contextlib
+import dataclasses
 import json
+import resource
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 import pytest
 import yaml
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
-from keras_transformer import Tokenizer
+import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import step_of
+from keras_transformer.inference.weight_files import _HDF5_OVERHEAD, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
+from keras_transformer.train.state import save_state
+
+
+def assert_equal_weights(ours, theirs):
+    for one, other in zip(ours.weights, theirs.weights, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+# === The description and the tokenizer ===
 
 
 def test_open_reads_what_create_wrote(run, tmp_path):
@@ -27,7 +40,7 @@ def test_open_reads_what_create_wrote(run, tmp_path):
     values = dict(
         task=ParsingTask(),
         search=BeamSearch(6, 1.0, 512, length_penalty="power"),
-        languages=("en", "de"),
+        languages=("en", "ä"),
         statistics={"pairs": 3, "corpus": "a"},
     )
     path = tmp_path / "imported"
@@ -47,49 +60,32 @@ def test_the_request_has_the_names_of_flags(run):
     assert Run.open(run.path).request == request
 
 
-def test_load_model_loads_the_checkpoint(run, model):
-    run.save_checkpoint(model, 12, max_to_keep=5)
-    loaded = run.load_model()
-    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-    assert step_of(run.find_checkpoint()) == 12
+@pytest.mark.parametrize(
+    ("name", "value", "received"),
+    [
+        ("model", None, "model"),
+        ("model", {"depth": 3}, "depth"),
+        ("search", {"patience": 2}, "'patience'"),
+        ("search", {"beam_size": 0}, "beam_size=0"),
+        ("search", [4], r"search=\[4\]"),
+    ],
+)
+def test_invalid_values(run, name, value, received):
+    path = run.path / "config.json"
+    values = json.loads(path.read_text())
+    path.write_text(json.dumps({**values, name: value}))
+    with pytest.raises(InputError, match=received):
+        Run.open(run.path)
 
 
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_load_model_converts_the_weights(run, model, dtype):
-    run.save_checkpoint(model, 12, max_to_keep=5)
-    loaded = run.load_model(dtype=dtype)
-    assert loaded.dtype_policy.name == dtype
-    # Half a unit in the last place: 8 bits of bfloat16, 11 of float16.
-    tolerance = 2.0 ** {"bfloat16": -8, "float16": -11}[dtype]
-    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
-        assert theirs.dtype == dtype
-        theirs = np.array(theirs.numpy(), "float32")
-        np.testing.assert_allclose(theirs, ours, tolerance, 1e-7)
-
-
-def test_find_checkpoint_by_name(run, model):
-    run.save_checkpoint(model, 7, max_to_keep=5)
-    run.save_checkpoint(model, 20, max_to_keep=5)
-    names = {name: run.find_checkpoint(name).name for name in ("7", 20, None)}
-    assert names == {
-        "7": "step-00000007.weights.h5",
-        20: "step-00000020.weights.h5",
-        None: "step-00000020.weights.h5",
-    }
-    for name in ("best", 0, ""):
-        message = f"7, 20, last. Received: checkpoint={name}"
-        with pytest.raises(InputError, match=message):
-            run.find_checkpoint(name)
-    run.save_best(model, 7, 1.0)
-    assert run.find_checkpoint("best") == run.best_path
-    assert step_of(run.best_path) == 7
-    assert run.find_checkpoint("last") == run.checkpoints()[-1]
+def test_a_damaged_config(run):
+    (run.path / "config.json").write_text("{")
+    with pytest.raises(InputError, match="config.json"):
+        Run.open(run.path)
 
 
 def test_a_different_tokenizer(run):
-    other = Tokenizer.train(["ein anderer Text"], 270)
-    other.save(run.path / "other.model")
+    kt.Tokenizer.train(["ein Text"], 270).save(run.path / "other.model")
     (run.path / "other.model").replace(run.path / "tokenizer.model")
     opened = Run.open(run.path)
     with pytest.raises(InputError, match="tokenizer.model"):
@@ -97,8 +93,8 @@ def test_a_different_tokenizer(run):
 
 
 def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
-    source = Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
-    pair = Tokenizer(run.tokenizer.model, ">>fra<<", source)
+    source = kt.Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
+    pair = kt.Tokenizer(run.tokenizer.model, ">>fra<<", source)
     path = tmp_path / "pair"
     Run.create(path, run.config, pair)
     tokenizer = Run.open(path).tokenizer
@@ -106,49 +102,123 @@ def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
     assert tokenizer.source.model == source.model
 
 
-def test_a_run_without_a_checkpoint(run):
+# === Checkpoints ===
+
+
+def test_find_checkpoint_by_name(run, model):
     with pytest.raises(InputError, match=str(run.path)):
         run.load_model()
+    run.save_checkpoint(model, 7, max_to_keep=5)
+    run.save_checkpoint(model, 20, max_to_keep=5)
+    first, last = run.checkpoints()
+    assert first.name == "step-00000007.weights.h5"
+    found = [run.find_checkpoint(name) for name in ("7", 20, "last", None)]
+    assert found == [first, last, last, last]
+    for name in ("best", 0, ""):
+        with pytest.raises(InputError, match=f"7, 20, last.*={name}"):
+            run.find_checkpoint(name)
+    run.save_best(model, 7, 1.0)
+    assert run.find_checkpoint("best") == run.best_path
+    assert step_of(run.best_path) == 7
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("{", "config.json"), ("[]", r"\[\]"), ("{}", "'model'")],
-)
-def test_an_invalid_config_is_refused(run, content, message):
-    (run.path / "config.json").write_text(content)
-    with pytest.raises(InputError, match=message):
-        Run.open(run.path)
+@pytest.mark.parametrize("dtype", [None, "bfloat16"])
+def test_load_model_loads_and_converts_the_weights(run, model, dtype):
+    run.save_checkpoint(model, 12, max_to_keep=5)
+    loaded = run.load_model(dtype=dtype)
+    assert loaded.dtype_policy.name == (dtype or "float32")
+    # Half a unit in the last place of 8 bits.
+    tolerance = 2.0**-8 if dtype else 0
+    for ours, theirs in zip(model.weights, loaded.weights, strict=True):
+        theirs = np.array(theirs.numpy(), "float32")
+        np.testing.assert_allclose(theirs, ours, tolerance, 1e-7)
 
 
-@pytest.mark.parametrize(
-    ("search", "message"),
-    [
-        ({"patience": 2}, "'patience'"),
-        ({"beam_size": 0}, "beam_size=0"),
-        ({"length_penalty": "marian"}, "length_penalty='marian'"),
-        ([4], r"search=\[4\]"),
-    ],
-)
-def test_an_invalid_search_is_refused(run, search, message):
-    path = run.path / "config.json"
-    values = json.loads(path.read_text())
-    path.write_text(json.dumps({**values, "search": search}))
-    with pytest.raises(InputError, match=f"config.json must .*{message}"):
-        Run.open(run.path)
+def test_the_newest_checkpoints_are_kept(run, model):
+    for step in (9, 10, 100, 1_000):
+        run.save_checkpoint(model, step, max_to_keep=2)
+    assert [step_of(path) for path in run.checkpoints()] == [100, 1_000]
+    # Training resumed from an earlier state.
+    run.save_checkpoint(model, 500, max_to_keep=1)
+    assert [step_of(path) for path in run.checkpoints()] == [500]
 
 
-def test_an_unknown_setting_is_refused(run):
-    path = run.path / "config.json"
-    values = json.loads(path.read_text())
-    values["model"]["depth"] = 3
-    path.write_text(json.dumps(values))
-    with pytest.raises(InputError, match="depth"):
-        Run.open(run.path)
+def test_the_best_checkpoint_is_replaced_by_one_that_is_as_good(run, model):
+    for step, score in ((1, 2.0), (2, 3.0), (3, 2.5), (4, 3.0), (5, 0.0)):
+        run.save_best(model, step, score)
+    assert step_of(run.best_path) == 4
+
+
+def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
+    run.save_checkpoint(model, 1, max_to_keep=1)
+
+    def fill_the_disk(model, path, **_):
+        path.write_bytes(b"half")
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(keras.saving, "save_weights", fill_the_disk)
+    with pytest.raises(OSError, match="No space"):
+        run.save_checkpoint(model, 2, max_to_keep=1)
+    files = list((run.path / "checkpoints").iterdir())
+    assert [f.name for f in files] == ["step-00000001.weights.h5"]
+
+
+def compiled_model(config):
+    """A model whose optimizer has moments."""
+    model = kt.Transformer(config)
+    model.compile(kt.optimizers.adam(16), kt.LabelSmoothedCrossEntropy())
+    model.optimizer.build(model.trainable_variables)
+    return model
+
+
+def test_checkpoints_do_not_contain_the_optimizer(run, model):
+    size = run.save_checkpoint(model, 1, max_to_keep=1).stat().st_size
+    trained = compiled_model(model.config)
+    path = run.save_checkpoint(trained, 2, max_to_keep=1)
+    assert path.stat().st_size == size
+    reserved = sum(4 * np.prod(w.shape) for w in model.weights)
+    assert size < reserved + _HDF5_OVERHEAD * len(model.weights)
+    assert_equal_weights(run.load_model(), trained)
+
+
+def test_a_full_disk_costs_nothing_but_the_checkpoint(run, model):
+    """For real: HDF5 would abort the process."""
+    path = run.save_checkpoint(model, 1, max_to_keep=1)
+    large = compiled_model(dataclasses.replace(run.config, d_ff=16_384))
+    size = 4 * large.count_params()
+
+    def outcomes(limit):
+        for save in (
+            lambda: run.save_checkpoint(large, 2, max_to_keep=5),
+            lambda: save_state(run, large, 0),
+        ):
+            try:
+                with largest_file(limit):
+                    save()
+                yield "saved"
+            except OSError as error:
+                yield error.strerror
+
+    # The state, with the optimizer, takes three times the space.
+    assert list(outcomes(size // 2)) == ["File too large"] * 2
+    assert list(outcomes(2 * size)) == ["saved", "File too large"]
+    assert run.checkpoints()[0] == path and len(run.checkpoints()) == 2
+    assert run.load_model(path)
+
+
+@contextlib.contextmanager
+def largest_file(size):
+    """Limits the size of files that this process writes, like a full disk."""
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, limits[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf])
-def test_weights_that_are_not_finite_are_refused(run, model, value):
+def test_weights_that_are_not_finite(run, model, value):
     embedding = model.embedding.embeddings
     before = embedding.numpy()
     changed = before.copy()
@@ -160,7 +230,7 @@ def test_weights_that_are_not_finite_are_refused(run, model, value):
         run.load_model()
 
 
-def test_a_damaged_checkpoint_is_refused(run, tmp_path):
+def test_a_damaged_checkpoint(run, tmp_path):
     checkpoint = tmp_path / "step-00000003.weights.h5"
     checkpoint.write_bytes(b"no HDF5")
     with pytest.raises(InputError, match=str(checkpoint)):
@@ -168,17 +238,20 @@ def test_a_damaged_checkpoint_is_refused(run, tmp_path):
 
 
 def test_a_file_that_may_not_be_read_is_not_damaged(run, model, monkeypatch):
-    run.save_checkpoint(model, 7, 3)
+    path = run.save_checkpoint(model, 7, 3)
 
-    def refuse(path):
+    def deny(path):
         raise PermissionError(13, "Permission denied", str(path))
 
-    monkeypatch.setattr(h5py, "File", refuse)
-    with pytest.raises(PermissionError, match="denied: .*step-0*7"):
-        run.load_model(run.path / "checkpoints" / "step-00000007.weights.h5")
-    monkeypatch.setattr(Path, "read_bytes", refuse)
-    with pytest.raises(PermissionError, match="denied: .*config.json"):
+    monkeypatch.setattr(h5py, "File", deny)
+    with pytest.raises(PermissionError, match=path.name):
+        run.load_model(path)
+    monkeypatch.setattr(Path, "read_bytes", deny)
+    with pytest.raises(PermissionError, match="config.json"):
         Run.open(run.path)
+
+
+# === Results ===
 
 
 def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
@@ -199,9 +272,8 @@ def test_metadata_has_the_newest_results_of_a_checkpoint(run, model):
     rows.append({**rows[0], "data": "news.en news.de"})
     (run.path / "results.json").write_text(json.dumps(rows))
     found = run.metadata(seventh)
-    assert found["run"] == "run"
+    assert (found["run"], found["request"]) == ("run", run.request)
     assert (found["checkpoint"], found["step"]) == (seventh.name, 7)
-    assert found["request"] == run.request
     expected = {"test": rows[1], "valid": rows[2]}
     expected["test of news.en news.de"] = rows[5]
     assert found["results"] == expected

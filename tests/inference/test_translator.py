@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from run_fixtures import create_run
 
 import keras_transformer as kt
+from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.support.errors import InputError
 
 DIFFICULT = {
@@ -14,7 +14,7 @@ DIFFICULT = {
     "one word": "dog",
     "NUL": "The red\0dog sleeps.",
     "emoji": "The 👩‍👩‍👧‍👦 sleeps. 🇩🇪",
-    "another script": "猫は魚が好きです。",
+    "different script": "猫は魚が好きです。",
     "100,000 characters": "The red dog " * 8_333 + "red.",
     "100,000 characters in one word": "x" * 100_000,
     "special tokens as text": "<s></s><pad><unk>",
@@ -22,21 +22,28 @@ DIFFICULT = {
 
 
 def assert_same(ours, theirs):
-    """Batches of another shape are added up in another order."""
+    """A batch of a different shape is summed in a different order."""
     assert ours.texts == theirs.texts
     assert ours[2:] == theirs[2:]
     np.testing.assert_allclose(ours.scores, theirs.scores, rtol=1e-4, atol=1e-5)
 
 
+@pytest.fixture
+def eager(model, tokenizer):
+    """Returns a function from a search to a translator without a graph."""
+    engine = KerasEngine([model], tokenizer)
+    return lambda search: kt.Translator(engine, tokenizer, search)
+
+
 # === Translations ===
 
 
-def test_a_tokenizer_of_another_type(translator):
+def test_a_tokenizer_of_a_wrong_type(translator):
     with pytest.raises(InputError, match="tokenizer='tok"):
         kt.Translator(translator.model, "tokenizer.model")
 
 
-def test_translates_what_the_model_has_learned(translator, pairs):
+def test_translates_the_training_set(translator, pairs):
     assert len(pairs) == 24
     assert translator(list(pairs)) == list(pairs.values())
 
@@ -47,85 +54,61 @@ def test_results_are_plain_python_values(translator):
     assert [type(score) for score in translation.scores] == [float] * 3
     assert translation.source_truncated is False
     assert translation.at_length_limit is False
+    score = translator.score("dog", "Hund")
+    assert list(map(type, score)) == [*[float] * 3, int]
 
 
-def test_workers(translator, pairs):
-    expected = translator.translate(list(pairs))
-    found = translator.translate(list(pairs), workers=3)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert_same(ours, theirs)
-
-
-def test_translation_does_not_depend_on_the_batch(translator, pairs):
+def test_a_translation_does_not_depend_on_its_batch(translator, pairs):
     texts = [*DIFFICULT.values(), *list(pairs)[::6]]
-    together = translator.translate(texts, batch_tokens=100_000)
+    together = translator.translate(texts, batch_tokens=100_000, workers=2)
     assert len(together) == len(texts)
     for text, translation in zip(texts, together, strict=True):
         assert_same(translator.translate(text), translation)
         assert np.isfinite(translation.scores).all()
-        assert translation.source_truncated or len(text) < 100_000
-
-
-@pytest.mark.parametrize("text", ["", " \t\n "])
-def test_text_without_tokens(translator, text):
-    (translation,) = translator.translate([text])
-    assert translation == (["", "", ""], [0.0, 0.0, 0.0], False, False, False)
-
-
-def test_n_best(model, tokenizer):
-    n = 4
-    search = kt.BeamSearch(beam_size=n, extra_length=12)
-    translator = kt.Translator(model, tokenizer, search, num_translations=n)
-    texts = ["The old tree sleeps.", "", "dog"]
-    for translation in translator.translate(texts):
-        assert len(translation.texts) == len(translation.scores) == n
         assert translation.scores == sorted(translation.scores, reverse=True)
-    assert translator(texts) == ["Baum schläft, der alte.", "", "Hund"]
+        assert translation.source_truncated or len(text) < 100_000
+    for blank in together[:2]:
+        assert blank == (["", "", ""], [0.0, 0.0, 0.0], False, False, False)
 
 
-# === Input types ===
+def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
+    texts, encode = [], translator.tokenizer.encode_sources
 
+    def watch(sources):
+        texts.extend(sources)
+        return encode(sources)
 
-@pytest.mark.parametrize("text", ["cat", tf.constant("cat")])
-def test_single_text(translator, text):
-    assert translator(text) == "Katze"
-    translation = translator.translate(text)
-    assert translation.texts[0] == "Katze" and len(translation.scores) == 3
-    assert translator.score(text, "Katze").score == pytest.approx(
-        translation.scores[0], rel=1e-4
-    )
+    monkeypatch.setattr(translator.tokenizer, "encode_sources", watch)
+    translator.translate(list(pairs), batch_tokens=24)
+    assert len(texts) == len(pairs)
 
 
 def test_tensors_and_datasets_of_texts(translator):
     texts = tf.constant(["dog", "cat"])
+    assert translator(texts[1]) == "Katze"
     dataset = tf.data.Dataset.from_tensor_slices(texts)
     for several in (texts, [texts[0], np.array("cat")], dataset):
         assert translator(several) == ["Hund", "Katze"]
-
-
-@pytest.mark.parametrize("texts", [[], tf.constant([], tf.string)])
-def test_no_texts(translator, texts):
-    assert translator(texts) == []
-    assert translator.translate(texts) == []
-    assert translator.score(texts, texts) == []
+    for nothing in ([], tf.constant([], tf.string)):
+        assert translator(nothing) == translator.translate(nothing) == []
+        assert translator.score(nothing, nothing) == []
 
 
 # === The limits of the model and of the search ===
 
 
-def test_translation_at_its_limit_is_reported(model, tokenizer):
+def test_a_translation_at_its_limit_is_reported(eager, tokenizer):
     texts = ["house", "dog", "Haus", "Hund"]
     house, dog, haus, hund = map(len, tokenizer.encode(texts))
     assert haus < house and hund > dog
     # No longer than the source: "Haus" fits, "Hund" does not.
-    strict = kt.Translator(model, tokenizer, kt.BeamSearch(extra_length=0))
-    fits, cut = strict.translate(["house", "dog"])
+    fits, cut = eager(kt.BeamSearch(extra_length=0)).translate(texts[:2])
     assert fits == (["Haus"], fits.scores, False, False, False)
     assert cut.texts != ["Hund"]
     assert not cut.source_truncated and cut.at_length_limit
 
 
-def test_source_at_the_length_of_the_model_is_not_cut(translator):
+def test_a_source_at_the_length_of_the_model_is_not_cut(translator):
     # One token per letter; the end token takes the last position.
     limit = translator.model.config.max_length
     (ids,) = translator.tokenizer.encode(["QXQXQX" * limit])
@@ -134,20 +117,51 @@ def test_source_at_the_length_of_the_model_is_not_cut(translator):
         assert translator.translate(text).source_truncated == expected
 
 
+def test_a_prefix_per_text(translator):
+    texts = ["dog", "cat", "The red dog sleeps."]
+    prefixes = ["", "Baum", "Kat"]
+    found = translator.translate(texts, prefixes=prefixes)
+    assert found[0].texts[0] == "Hund"
+    for prefix, translation in zip(prefixes, found, strict=True):
+        assert all(text.startswith(prefix) for text in translation.texts)
+    alone = translator.translate(texts[1], prefixes=prefixes[1])
+    assert_same(alone, found[1])
+
+
+def test_a_prefix_is_kept_whatever_the_limits(eager):
+    translator = eager(kt.BeamSearch(length_factor=0.0, extra_length=0))
+    # Only the prefix and the end token fit.
+    for prefix in ("Ich", "Hund schläft"):
+        found = translator.translate("dog", prefixes=prefix)
+        assert found.texts == [prefix] and np.isfinite(found.scores[0])
+        assert found.at_length_limit and not found.source_truncated
+    found = translator.translate("dog", prefixes="Hund " * 30)
+    assert found.texts[0].startswith("Hund Hund")
+    assert found.at_length_limit and found.source_truncated
+
+
 # === Scores ===
+
+
+@pytest.mark.parametrize("form", ["wu", "power", "power_without_end"])
+def test_the_score_of_a_translation_is_the_search_s(eager, form):
+    translator = eager(
+        kt.BeamSearch(2, 1.5, extra_length=12, length_penalty=form)
+    )
+    texts = ["dog", "The red cat sleeps."]
+    found = translator.translate(texts)
+    scores = translator.score(texts, [x.texts[0] for x in found])
+    for score, translation in zip(scores, found, strict=True):
+        assert score.score == pytest.approx(translation.scores[0], rel=1e-4)
 
 
 def test_log_probability_and_perplexity(model, tokenizer):
     texts, targets = ["dog", "The red cat", ""], ["Hund", "Katze", ""]
     translator = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.5))
     found = translator.score(texts, targets)
-    unpenalized = kt.Translator(model, tokenizer, kt.BeamSearch(alpha=0.0))
     lengths = [len(ids) + 1 for ids in tokenizer.encode(targets)]
-    for score, plain, length in zip(
-        found, unpenalized.score(texts, targets), lengths, strict=True
-    ):
-        assert plain.score == plain.log_prob
-        assert score.log_prob == pytest.approx(plain.score, rel=1e-5)
+    for score, length in zip(found, lengths, strict=True):
+        assert score.num_tokens == length
         penalty = ((5 + length) / 6) ** 0.5
         assert score.score == pytest.approx(score.log_prob / penalty, rel=1e-5)
         expected = np.exp(-score.log_prob / length)
@@ -158,9 +172,9 @@ def test_log_probability_and_perplexity(model, tokenizer):
 
 
 @pytest.mark.filterwarnings("error")
-def test_lengths_of_one_cause_no_warning(model, tokenizer):
+def test_lengths_of_one_cause_no_warning(eager):
     # Keras warns about a softmax over an axis of length 1.
-    translator = kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
+    translator = eager(kt.BeamSearch(beam_size=1))
     assert translator("") == ""
     assert translator.score("", "").score == 0.0
     assert translator.score("dog", "").score < 0.0
@@ -196,73 +210,40 @@ def test_attention(translator):
         # Only the decoder does not see what follows.
         assert (np.triu(layer, k=1) == 0.0).all() == (kind == "decoder")
     # It is the attention of the model for these tokens.
-    ids = [tokenizer_ids(translator, tokens) for tokens in (source, target)]
+    ids = [ids_of_pieces(translator, tokens) for tokens in (source, target)]
     expected = translator.model.attention_scores(*ids)
     np.testing.assert_allclose(
         attention.cross[0], expected.cross[0][0], rtol=1e-4, atol=1e-5
     )
 
 
-def tokenizer_ids(translator, tokens):
+def ids_of_pieces(translator, pieces):
     vocabulary = translator.tokenizer.pieces(range(330))
-    return tf.constant([[vocabulary.index(token) for token in tokens]])
+    return tf.constant([[vocabulary.index(piece) for piece in pieces]])
+
+
+def test_attention_of_each_hypothesis(translator):
+    texts = translator.translate("The red dog sleeps.").texts
+    for i, text in enumerate(texts):
+        attention = translator.attention("The red dog sleeps.", i)
+        assert attention.source == "The red dog sleeps."
+        assert attention.output == text
+        pieces = "".join(attention.target_tokens[1:])
+        assert pieces.replace("▁", " ").strip() == text
+    for wrong in (-1, 3):
+        with pytest.raises(InputError, match=f"hypothesis={wrong}"):
+            translator.attention("dog", wrong)
 
 
 @pytest.mark.parametrize(
     "text, received",
     [
-        ("dog " * 2000, "a text of 4000 tokens"),
-        ("", "a text of 0 tokens"),
+        ("dog " * 2000, "4000 tokens"),
+        ("", "0 tokens"),
         (["dog"], "text=.'dog'"),
-        (3, "text=3 of type int"),
+        (3, "text=3"),
     ],
 )
-def test_attention_of_an_invalid_text(translator, text, received):
-    with pytest.raises(InputError, match=f"Received: {received}"):
+def test_attention_for_an_invalid_text(translator, text, received):
+    with pytest.raises(InputError, match=received):
         translator.attention(text)
-
-
-def test_attention_of_another_hypothesis(model, tokenizer):
-    several = kt.Translator(model, tokenizer, num_translations=2)
-    texts = several.translate("The red dog sleeps.").texts
-    for i, text in enumerate(texts):
-        attention = several.attention("The red dog sleeps.", i)
-        assert attention.source == "The red dog sleeps."
-        assert attention.output == text
-        pieces = "".join(attention.target_tokens[1:])
-        assert pieces.replace("▁", " ").strip() == text
-    for wrong in (-1, 2):
-        with pytest.raises(InputError, match=f"Received: hypothesis={wrong}"):
-            several.attention("dog", wrong)
-
-
-# === Opening a run ===
-
-
-@pytest.fixture(scope="module")
-def run(model, tokenizer, tmp_path_factory):
-    """A run with two checkpoints; the last one gives only empty texts."""
-    path = tmp_path_factory.mktemp("runs") / "demo"
-    run = create_run(path, model, tokenizer, step=80)
-    other = kt.Transformer(model.config)
-    for weight in other.weights:
-        weight.assign(tf.zeros_like(weight.value))
-    run.save_checkpoint(other, 90, 2)
-    return path
-
-
-def test_open_reads_the_checkpoint_of_a_run(run):
-    search = kt.BeamSearch(beam_size=3)
-    translator = kt.open_translator(
-        run, checkpoint=80, search=search, num_translations=2
-    )
-    assert translator("dog") == "Hund"
-    assert translator.search == search
-    assert len(translator.translate("dog").texts) == 2
-
-
-def test_open_reads_the_last_checkpoint_by_default(run):
-    translator = kt.open_translator(str(run))
-    assert all((w.numpy() == 0.0).all() for w in translator.model.weights)
-    assert translator.search == kt.BeamSearch()
-    assert translator.num_translations == 1

@@ -26,7 +26,7 @@ def change_weight(file):
 
 
 def rename_weight(file):
-    file.move("layer/bias", "layer/other")
+    file.move("layer/bias", "layer/a")  # in the same order
 
 
 def change_step(file):

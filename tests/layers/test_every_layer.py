@@ -1,4 +1,4 @@
-"""What every layer must fulfil, whatever it computes."""
+"""What every layer must do, whatever it computes."""
 
 import importlib
 import warnings
@@ -10,6 +10,7 @@ import numpy_reference as reference
 import pytest
 from helpers import (
     POLICIES,
+    SLOW_ELSEWHERE,
     check_examples,
     dtype_of,
     gradients,
@@ -112,7 +113,7 @@ CASES = {
     ),
     "Encoder": Case(
         layers.Encoder,
-        dict(**BLOCK, num_layers=2),
+        dict(**BLOCK, num_layers=1),
         (X, PAIRS),
         lambda w, *inputs: reference.encoder(w, 2, *inputs),
     ),
@@ -124,7 +125,7 @@ CASES = {
     ),
     "Decoder": Case(
         layers.Decoder,
-        dict(**BLOCK, num_layers=2),
+        dict(**BLOCK, num_layers=1),
         (X, MEMORY, PAIRS, SOURCE_MASK),
         lambda w, *inputs: reference.decoder(w, 2, *inputs),
     ),
@@ -148,7 +149,8 @@ CASES = {
     ),
 }
 DROPOUTS = sorted(n for n, c in CASES.items() if "dropout" in c.arguments)
-# A Residual refuses to be part of a functional model.
+WITH_SCORES = sorted(n for n, c in CASES.items() if "num_heads" in c.arguments)
+# A Residual cannot be part of a functional model.
 FUNCTIONAL = sorted(set(CASES) - {"Residual"})
 
 
@@ -161,12 +163,29 @@ def made(name, policy="float32", **changes):
     return layer, case
 
 
+def functional(layer, case, **mode):
+    """A model of the layer with unknown batch size and lengths; its inputs."""
+    inputs = [
+        keras.Input(
+            (None, *x.shape[2:]) if x.dtype != bool else (None, None),
+            dtype=str(x.dtype),
+        )
+        for x in case.inputs
+    ]
+    # Keras requires the same batch size of every input.
+    batch = len(case.inputs[0])
+    arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
+    return keras.Model(inputs, layer(*inputs, **mode)), arrays
+
+
 def test_every_layer_has_a_case():
     public = {name for name in layers.__all__ if name[0].isupper()}
     assert set(CASES) == public
 
 
-@pytest.mark.parametrize("module", MODULES)
+@pytest.mark.parametrize(
+    "module", [pytest.param(x, marks=SLOW_ELSEWHERE) for x in MODULES]
+)
 def test_examples_of_the_docstrings(module):
     check_examples(
         importlib.import_module(f"keras_transformer.layers.{module}")
@@ -187,60 +206,32 @@ def test_values(name, policy):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_weights_are_float32_and_trainable_under_a_mixed_policy(name):
-    layer, _ = made(name, "mixed_bfloat16")
-    assert all(weight.dtype == "float32" for weight in layer.weights)
-    assert len(layer.trainable_weights) == len(layer.weights)
-
-
-@pytest.mark.parametrize("name", CASES)
 def test_config_holds_the_arguments_of_init(name):
     case = CASES[name]
     layer = case.layer(
         **case.arguments, name="mine", trainable=False, dtype="mixed_bfloat16"
     )
-    case(layer)
     config = layer.get_config()
     base = set(keras.layers.Layer().get_config())
     assert set(config) - base == set(case.arguments)
     assert {key: config[key] for key in case.arguments} == case.arguments
 
     copy = case.layer.from_config(config)
-    assert (copy.name, copy.trainable) == ("mine", False)
+    assert copy.name == "mine"
     assert copy.dtype_policy.name == "mixed_bfloat16"
     assert copy.get_config() == config
     case(copy)
-    assert [w.shape for w in copy.weights] == [w.shape for w in layer.weights]
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_all_weights_of_a_layer_that_is_not_trainable_are_frozen(name):
-    case = CASES[name]
-    layer = case.layer(**case.arguments, trainable=False)
-    case(layer)
     # A model asks its weights, and not the layer.
-    assert [weight.trainable for weight in layer.weights] == [False] * len(
-        layer.weights
-    )
-    layer.trainable = True
-    assert len(layer.trainable_weights) == len(layer.weights)
+    assert not any(weight.trainable for weight in copy.weights)
+    copy.trainable = True
+    assert len(copy.trainable_weights) == len(copy.weights)
+    assert all(weight.dtype == "float32" for weight in copy.weights)
 
 
 @pytest.mark.parametrize("name", FUNCTIONAL)
 def test_functional_model_is_saved_and_loaded(name, tmp_path):
     layer, case = made(name, "mixed_bfloat16")
-    inputs = [
-        keras.Input(
-            # Batch size and length are unknown, the width is fixed.
-            (None, *x.shape[2:]) if x.dtype != bool else (None, None),
-            dtype=str(x.dtype),
-        )
-        for x in case.inputs
-    ]
-    model = keras.Model(inputs, layer(*inputs))
-    # Keras requires the same batch size of every input.
-    batch = len(case.inputs[0])
-    arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
+    model, arrays = functional(layer, case)
     expected = to_numpy(model(arrays))
     np.testing.assert_allclose(
         expected, to_numpy(case(layer)), atol=tolerance("mixed_bfloat16", 16)
@@ -267,35 +258,16 @@ def test_keras_mask_of_the_first_input_is_passed_on(name):
         np.testing.assert_allclose(pooled[row], expected, atol=1e-5)
 
 
-WITH_SCORES = sorted(n for n, c in CASES.items() if "num_heads" in c.arguments)
-
-
 @pytest.mark.parametrize("name", WITH_SCORES)
-def test_scores_of_a_new_layer_and_in_a_functional_model(name):
-    case = CASES[name]
-    new = case.layer(**case.arguments)
-    new(*case.inputs, return_attention_scores=True)  # builds it
-    layer, _ = made(name)
-    new.set_weights(layer.get_weights())
-    expected = [
-        case(layer),
-        *layer(*case.inputs, return_attention_scores=True)[1:],
-    ]
-    # Sizes are unknown, where the layers do not need them.
-    inputs = [
-        keras.Input(
-            (None, *x.shape[2:]) if x.dtype != bool else (None, None),
-            dtype=str(x.dtype),
-        )
-        for x in case.inputs
-    ]
-    model = keras.Model(inputs, new(*inputs, return_attention_scores=True))
-    batch = len(case.inputs[0])
-    arrays = [np.broadcast_to(x, (batch, *x.shape[1:])) for x in case.inputs]
-    found = model(arrays)
-    assert len(found) == len(expected)
-    for a, b in zip(*map(keras.tree.flatten, (found, expected)), strict=True):
-        assert a.shape == b.shape
+def test_scores_of_a_functional_model(name):
+    layer, case = made(name)
+    mode = dict(return_attention_scores=True)
+    expected = [case(layer), *case(layer, **mode)[1:]]
+    model, arrays = functional(layer, case, **mode)
+    pairs = zip(
+        *map(keras.tree.flatten, (model(arrays), expected)), strict=True
+    )
+    for a, b in pairs:
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), atol=1e-5)
 
 
@@ -308,73 +280,34 @@ def test_scores_of_a_new_layer_and_in_a_functional_model(name):
         (layers.LearnedPositionalEncoding(9), "vectors"),
     ),
 )
-def test_methods_that_need_a_built_layer_say_so(layer, method):
-    with pytest.raises(ValueError, match="layer without weights"):
+def test_methods_need_a_built_layer_and_a_tensor(layer, method):
+    with pytest.raises(ValueError, match="without weights"):
         getattr(layer, method)(X)
     layer(*[X] * (1 + method.startswith("project")))
-    with pytest.raises(ValueError, match="symbolic tensor"):
+    with pytest.raises(ValueError, match="symbolic"):
         getattr(layer, method)(keras.Input((T, D)))
-
-
-@keras.saving.register_keras_serializable(package="tests")
-class Classifier(keras.Model):
-    """A user's own model with layers of the library."""
-
-    def __init__(self, **kwargs):
-        super().__init__(**kwargs)
-        self.embedding = layers.TiedEmbedding(7, D, dtype=self.dtype_policy)
-        self.positions = layers.LearnedPositionalEncoding(
-            6, dtype=self.dtype_policy
-        )
-        self.encoder = layers.Encoder(2, 2, 12, dtype=self.dtype_policy)
-
-    def call(self, ids):
-        x = self.encoder(self.positions(self.embedding(ids)))
-        return self.embedding(x, reverse=True)
-
-
-def test_subclassed_model_is_saved_and_loaded(tmp_path):
-    model = Classifier(dtype="mixed_bfloat16")
-    ids = np.array([[0, 6, 3, 5]], "int32")
-    model(ids)
-    randomise(model)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    np.testing.assert_array_equal(to_numpy(loaded(ids)), to_numpy(model(ids)))
 
 
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_dropout_is_applied_in_training_only(name):
     layer, case = made(name)
-    default, inference, training, again = (
+    default, training, again = (
         to_numpy(case(layer, **mode))
-        for mode in (
-            {},
-            {"training": False},
-            {"training": True},
-            {"training": True},
-        )
+        for mode in ({}, {"training": True}, {"training": True})
     )
-    np.testing.assert_array_equal(default, inference)
-    assert np.abs(training - inference).max() > 0.1
+    assert np.abs(training - default).max() > 0.1
     assert np.abs(training - again).max() > 0.1
 
     layer, case = made(name, dropout=0.0)
     np.testing.assert_allclose(
-        to_numpy(case(layer, training=True)), inference, atol=1e-5
+        to_numpy(case(layer, training=True)), default, atol=1e-5
     )
 
 
+@pytest.mark.parametrize("policy", (POLICIES[0], POLICIES[-1]))
 @pytest.mark.parametrize(
-    "name",
-    (
-        "MultiHeadAttention",
-        "RestrictedSelfAttention",
-        "EncoderLayer",
-        "DecoderLayer",
-    ),
+    "name", sorted(set(WITH_SCORES) - {"Encoder", "Decoder"})
 )
-@pytest.mark.parametrize("policy", ("float32", "mixed_float16"))
 def test_gradients_through_masked_rows_are_finite(name, policy):
     layer, case = made(name, policy)
     x = keras.Variable(case.inputs[0])

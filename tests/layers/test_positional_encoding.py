@@ -1,8 +1,7 @@
-import keras
 import numpy as np
 import numpy_reference as reference
 import pytest
-from helpers import POLICIES, dtype_of, normal, to_numpy, tolerance
+from helpers import BACKEND, dtype_of, normal, to_numpy, tolerance
 
 from keras_transformer.layers import (
     LearnedPositionalEncoding,
@@ -10,18 +9,20 @@ from keras_transformer.layers import (
 )
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-@pytest.mark.parametrize("d_model", (8, 7, 512))
-def test_sinusoids_are_those_of_the_paper_in_float32(d_model, policy):
+@pytest.mark.parametrize(
+    ("d_model", "policy"), ((7, "float32"), (512, "mixed_bfloat16"))
+)
+def test_sinusoids_are_the_papers_in_float32(d_model, policy):
     encoding = SinusoidalPositionalEncoding(dtype=policy)
     encoding.build((None, None, d_model))
-    vectors = encoding.vectors(np.arange(300))
+    vectors = encoding.vectors(np.arange(1000))
     assert dtype_of(vectors) == "float32"
     np.testing.assert_allclose(
         to_numpy(vectors),
-        reference.sinusoids(300, d_model),
-        atol=tolerance("float32", 2 * 300),
+        reference.sinusoids(1000, d_model),
+        atol=tolerance("float32", 2 * 1000),
     )
+    assert not encoding.weights
 
 
 def test_sine_and_cosine_are_interleaved():
@@ -31,18 +32,6 @@ def test_sine_and_cosine_are_interleaved():
     np.testing.assert_allclose(row, expected, atol=1e-5)
 
 
-def test_sinusoids_have_no_weights_and_work_for_any_length():
-    encoding = SinusoidalPositionalEncoding()
-    for length in (3, 1000):
-        output = to_numpy(encoding(np.zeros((1, length, 4), "float32")))
-        np.testing.assert_allclose(
-            output[0],
-            reference.sinusoids(length, 4),
-            atol=tolerance("float32", 2 * length),
-        )
-    assert not encoding.weights
-
-
 def test_learned_vectors_are_one_trainable_table():
     encoding = LearnedPositionalEncoding(max_length=5)
     x = normal(2, 5, 8)
@@ -50,19 +39,12 @@ def test_learned_vectors_are_one_trainable_table():
     (table,) = encoding.trainable_weights
     assert tuple(table.shape) == (5, 8)
     np.testing.assert_allclose(output - x, [to_numpy(table)] * 2, atol=1e-5)
-
-
-def test_input_longer_than_the_learned_table_is_refused():
-    encoding = LearnedPositionalEncoding(max_length=5)
-    encoding(normal(2, 5, 8))
     with pytest.raises(ValueError, match="max_length=5"):
         encoding(normal(2, 6, 8))
 
 
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="TensorFlow's own check"
-)
-def test_tensorflow_refuses_positions_beyond_the_table_in_a_graph():
+@pytest.mark.skipif(BACKEND != "tensorflow", reason="TensorFlow's own check")
+def test_tensorflow_rejects_positions_beyond_the_table_in_a_graph():
     import tensorflow as tf
 
     encoding = LearnedPositionalEncoding(max_length=5)
@@ -87,16 +69,7 @@ def test_tensorflow_refuses_positions_beyond_the_table_in_a_graph():
         (dict(layout="halves"), 7),
     ],
 )
-def test_widths_that_another_layout_does_not_have(options, d_model):
+def test_layouts_with_pairs_need_an_even_width(options, d_model):
     encoding = SinusoidalPositionalEncoding(**options)
     with pytest.raises(ValueError, match=f"d_model={d_model}"):
         encoding.build((None, None, d_model))
-
-
-@pytest.mark.parametrize(
-    "options", (dict(offset=-1), dict(offset=0.5), dict(endpoint=2))
-)
-def test_invalid_arguments_are_refused(options):
-    (name,) = options
-    with pytest.raises(ValueError, match=f"{name}="):
-        SinusoidalPositionalEncoding(**options)

@@ -5,7 +5,6 @@ import numpy as np
 import numpy_reference as reference
 import pytest
 from helpers import (
-    POLICIES,
     compiled,
     dtype_of,
     gradients,
@@ -18,9 +17,7 @@ from keras import ops
 
 from keras_transformer.layers import (
     Decoder,
-    DecoderLayer,
     Encoder,
-    EncoderLayer,
     MultiHeadAttention,
     RestrictedSelfAttention,
     restricted_dot_product_attention,
@@ -119,96 +116,6 @@ def test_an_empty_input():
     assert restricted_dot_product_attention(x, x, x, 3).shape == (B, H, 0, 4)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
-def test_scores_are_returned_too_and_full_attention_with_a_mask(policy):
-    causal = policy == "mixed_float16"
-    arguments = dict(num_heads=H, d_k=3, d_v=5, dtype=policy)
-    restricted = RestrictedSelfAttention(**arguments, window=6, causal=causal)
-    full = MultiHeadAttention(**arguments)
-    x = normal(B, 57, D)
-    for layer in (restricted, full):
-        layer(x, x)
-        randomise(layer)
-    mask, memory_mask, both = masks_of(57, "both")
-    both &= window(57, 6, causal)
-    found = restricted(x, x, mask, memory_mask)
-    output, scores = restricted(
-        x, x, mask, memory_mask, return_attention_scores=True
-    )
-    expected, expected_scores = full(x, x, both, return_attention_scores=True)
-    assert dtype_of(found) == dtype_of(output) == restricted.compute_dtype
-    for a, b in (
-        (output, expected),
-        (scores, expected_scores),
-        (found, expected),
-    ):
-        np.testing.assert_allclose(
-            to_numpy(a), to_numpy(b), atol=tolerance(policy, 8)
-        )
-    assert (to_numpy(found)[~both.any(axis=-1)] == 0).all()
-
-
-@CAUSAL
-@pytest.mark.parametrize("kind", ("none", "both"))
-def test_gradients_are_those_of_attention_with_a_mask(kind, causal):
-    restricted = RestrictedSelfAttention(H, 6, d_v=5, causal=causal)
-    full = MultiHeadAttention(H, d_v=5)
-    x = keras.Variable(normal(B, 57, D))
-    above = normal(B, 57, D, seed=7)
-    mask, memory_mask, both = masks_of(57, kind)
-    both &= window(57, 6, causal)
-    found = []
-    for layer, masks in (
-        (restricted, dict(attention_mask=mask, memory_mask=memory_mask)),
-        (full, dict(attention_mask=both)),
-    ):
-        layer.build((B, 57, D), (B, 57, D))
-        randomise(layer)
-
-        def loss(layer=layer, masks=masks):
-            value = ops.convert_to_tensor(x)
-            return ops.sum(ops.multiply(above, layer(value, value, **masks)))
-
-        found.append(gradients(loss, [x, *layer.trainable_variables]))
-    assert len(found[0]) == 5
-    for gradient, expected in zip(*found, strict=True):
-        assert np.abs(expected).max() > 0.1
-        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
-
-
-@pytest.mark.parametrize(
-    "make",
-    (
-        lambda **window: EncoderLayer(2, 12, **window),
-        lambda **window: Encoder(2, 2, 12, **window),
-        lambda **window: DecoderLayer(2, 12, **window),
-        lambda **window: Decoder(2, 2, 12, **window),
-    ),
-    ids=("EncoderLayer", "Encoder", "DecoderLayer", "Decoder"),
-)
-def test_blocks_and_stacks_restrict_self_attention_only(make):
-    restricted, full = make(attention_window=4), make()
-    assert restricted.get_config()["attention_window"] == 4
-    x, memory = normal(B, 51, D, seed=1), normal(B, 19, D, seed=2)
-    decodes = isinstance(full, Decoder | DecoderLayer)
-    inputs = (x, memory) if decodes else (x,)
-    for layer in (restricted, full):
-        layer(*inputs)
-        randomise(layer)
-    padding = masks_of(51, "padding")[0]
-    expected = full(*inputs, padding & window(51, 4, causal=decodes))
-    found = restricted(*inputs, padding)
-    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
-    output, *_ = restricted(*inputs, padding, return_attention_scores=True)
-    np.testing.assert_allclose(to_numpy(output), to_numpy(found), atol=1e-5)
-    copy = type(full).from_config(restricted.get_config())
-    copy(*inputs)
-    randomise(copy)
-    np.testing.assert_allclose(
-        to_numpy(copy(*inputs, padding)), to_numpy(found), atol=1e-5
-    )
-
-
 def test_lengths_that_are_unknown_when_a_model_is_built():
     ids = keras.Input((None,), dtype="int32")
     x = keras.layers.Embedding(9, D)(ids)
@@ -249,37 +156,94 @@ def test_no_tensor_has_all_pairs():
     assert largest(640) == 2 * largest(320) < 640 * 640 / 10
 
 
-@pytest.mark.parametrize("window", (0, 2.5, None))
-def test_window_must_be_a_positive_integer(window):
-    with pytest.raises(ValueError, match=f"window={window}"):
-        RestrictedSelfAttention(2, window)
-    if window is not None:
-        with pytest.raises(ValueError, match=f"attention_window={window}"):
-            EncoderLayer(2, 12, attention_window=window)
+@pytest.mark.parametrize(
+    ("policy", "causal"),
+    (("float32", True), ("mixed_bfloat16", False)),
+    ids=("causal", "16 bits"),
+)
+def test_output_and_scores_are_full_attention_with_a_mask(policy, causal):
+    arguments = dict(num_heads=H, d_k=3, d_v=5, dtype=policy)
+    restricted = RestrictedSelfAttention(**arguments, window=6, causal=causal)
+    full = MultiHeadAttention(**arguments)
+    x = normal(B, 57, D)
+    for layer in (restricted, full):
+        layer(x, x)
+        randomise(layer)
+    mask, memory_mask, both = masks_of(57, "both")
+    both &= window(57, 6, causal)
+    found = restricted(x, x, mask, memory_mask)
+    output, scores = restricted(
+        x, x, mask, memory_mask, return_attention_scores=True
+    )
+    expected, expected_scores = full(x, x, both, return_attention_scores=True)
+    assert dtype_of(found) == restricted.compute_dtype
+    for a, b in (
+        (output, expected),
+        (scores, expected_scores),
+        (found, expected),
+    ):
+        np.testing.assert_allclose(
+            to_numpy(a), to_numpy(b), atol=tolerance(policy, 8)
+        )
 
 
-def test_another_length_of_the_memory_is_refused():
+@CAUSAL
+def test_gradients_equal_full_attention_with_a_mask(causal):
+    restricted = RestrictedSelfAttention(H, 6, d_v=5, causal=causal)
+    full = MultiHeadAttention(H, d_v=5)
+    x = keras.Variable(normal(B, 57, D))
+    above = normal(B, 57, D, seed=7)
+    mask, memory_mask, both = masks_of(57, "both")
+    both &= window(57, 6, causal)
+    found = []
+    for layer, masks in (
+        (restricted, dict(attention_mask=mask, memory_mask=memory_mask)),
+        (full, dict(attention_mask=both)),
+    ):
+        layer.build((B, 57, D), (B, 57, D))
+        randomise(layer)
+
+        def loss(layer=layer, masks=masks):
+            value = ops.convert_to_tensor(x)
+            return ops.sum(ops.multiply(above, layer(value, value, **masks)))
+
+        found.append(gradients(loss, [x, *layer.trainable_variables]))
+    assert len(found[0]) == 5
+    for gradient, expected in zip(*found, strict=True):
+        assert np.abs(expected).max() > 0.1
+        np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("stack", (Encoder, Decoder))
+def test_stacks_restrict_self_attention_only(stack):
+    restricted = stack(1, 2, 12, attention_window=4)
+    full = stack(1, 2, 12)
+    x, memory = normal(B, 51, D, seed=1), normal(B, 19, D, seed=2)
+    inputs = (x, memory) if stack is Decoder else (x,)
+    for layer in (restricted, full):
+        layer(*inputs)
+        randomise(layer)
+    padding = masks_of(51, "padding")[0]
+    mask = padding & window(51, 4, causal=stack is Decoder)
+    found = restricted(*inputs, padding)
+    expected = full(*inputs, mask)
+    np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
+
+
+def test_misuse_is_an_error():
+    layer = RestrictedSelfAttention(2, 3)
     with pytest.raises(ValueError, match=r"\(3, 4\)"):
-        RestrictedSelfAttention(2, 3)(normal(2, 3, D), normal(2, 4, D))
-
-
-def test_masks_are_checked():
-    attention, x = RestrictedSelfAttention(2, 3), normal(2, 4, D)
+        layer(normal(2, 3, D), normal(2, 4, D))
+    x = normal(2, 4, D)
     with pytest.raises(ValueError, match="attention_mask"):
-        attention(x, x, np.ones((2, 4), bool))
-
-
-class OtherAttention(MultiHeadAttention):
-    pass
-
-
-def test_window_and_another_attention_are_refused():
+        layer(x, x, np.ones((2, 4), bool))
+    subclass = type("Other", (MultiHeadAttention,), {})
     with pytest.raises(ValueError, match="MultiHeadAttention"):
-        Encoder(1, 2, 12, attention_window=3, attention_class=OtherAttention)
+        Encoder(1, 2, 12, attention_window=3, attention_class=subclass)
 
 
 @pytest.mark.parametrize("method", ("unnormalized_scores", "attend"))
-def test_a_subclass_with_other_scores_is_refused(method):
+def test_a_subclass_must_not_change_the_scores(method):
     """`call` would not use them without `return_attention_scores`."""
     cls = type("Other", (RestrictedSelfAttention,), {method: None})
     with pytest.raises(ValueError, match=f"Other.{method}"):

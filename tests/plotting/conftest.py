@@ -1,15 +1,69 @@
-"""Fixtures: traces of a search over tables by hand."""
+"""Traces of a search over tables of probabilities."""
+
+import types
 
 import pytest
-from tracing_fixtures import TABLE, TableTranslator
+from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 import keras_transformer as kt
+from keras_transformer.decoding import BeamSearcher
 from keras_transformer.plotting.tracing import trace
-
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too
 # unlikely to be among the two best of step 2.
+TABLE = table_of(
+    a=-1.0, b=-1.5, _=-2.5, aa=-0.7, a_=-1.2, ba=-2.0, b_=-0.9, aa_=-0.1
+)
+LETTERS = ["<pad>", "<unk>", "<s>", "</s>", "a", "b"]
+
+
+def table_translator(table, search, max_length):
+    """What `trace` needs of a translator. The source has no influence."""
+
+    def pieces(ids):
+        return [LETTERS[int(i)] for i in ids]
+
+    def beam_search_steps(source, limit, settings, count):
+        step, cache, _ = tables_as_step([table], settings.beam_size)
+        special = dict(bos_id=BOS, eos_id=EOS, pad_id=PAD)
+        searcher = BeamSearcher(
+            step, settings, count, **special, banned_ids=(PAD, UNK, BOS)
+        )
+        return searcher, searcher.start(cache, [max_length], None)
+
+    def decode(vocabulary, ids, source):
+        return "".join(x for x in pieces(ids) if x != "</s>"), False
+
+    side = types.SimpleNamespace(pieces=pieces)
+    return types.SimpleNamespace(
+        search=search,
+        num_translations=search.beam_size,
+        tokenizer=types.SimpleNamespace(
+            pieces=pieces,
+            source=side,
+            target=side,
+            vocab_size=len(LETTERS),
+            source_eos_id=EOS,
+        ),
+        engine=types.SimpleNamespace(beam_search_steps=beam_search_steps),
+        task=types.SimpleNamespace(decode=decode),
+        check_trace=lambda: None,
+        read_one=lambda text: (text, [4]),
+        limits=lambda sources, prefixes: [max_length],
+    )
+
+
 @pytest.fixture(scope="session")
-def found():
-    search = kt.BeamSearch(beam_size=2, alpha=1.0)
-    return trace(TableTranslator(TABLE, search, 4), "<b>&")
+def traced():
+    """Returns the trace of a text for a table and settings."""
+
+    def traced(text="text", table=TABLE, max_length=4, alpha=1.0, **settings):
+        search = kt.BeamSearch(beam_size=2, alpha=alpha, **settings)
+        return trace(table_translator(table, search, max_length), text)
+
+    return traced
+
+
+@pytest.fixture(scope="session")
+def found(traced):
+    return traced("<b>&")

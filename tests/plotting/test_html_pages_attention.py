@@ -163,25 +163,3 @@ def test_by_keyboard_and_screen_reader(html):
         assert pressed.all_inner_texts() == ["▁do"]
         page.locator("#layer").focus()
         assert pressed.count() == 0
-
-
-@pytest.mark.slow
-def test_a_long_sentence():
-    tokens = [f"▁{i}" for i in range(100)]
-    words = [[i] for i in range(100)]
-    scores = np.full((8, 100, 100), 0.4 / 99, "float32")
-    scores[:, range(100), range(99, -1, -1)] = 0.6
-    long = TranslationAttention(
-        *("", "", tokens, tokens, words, words), *[[scores] * 6] * 3
-    )
-    html = attention_page(long)
-    assert len(html) < 3e6
-    with open_page(html, width=380) as page:
-        box = page.locator("#lines").bounding_box()
-        assert 1_000 < box["height"] < 2_000
-        canvas = page.locator("#lines canvas")
-        assert canvas.get_attribute("data-lines") == "800"
-        page.locator(".left .token").nth(99).focus()
-        assert canvas.get_attribute("data-lines") == "8"
-        assert page.inner_text("#value").startswith("▁99 → ▁0 0.60")
-        assert page.evaluate("document.body.scrollWidth") <= 380

@@ -24,7 +24,7 @@ def test_there_are_as_many_translations_as_the_search_found(found, hypothesis):
 
 
 @pytest.mark.slow
-def test_another_translation_is_chosen(found):
+def test_the_second_translation_is_chosen(found):
     with open_page(found.to_html(1)) as page:
         chosen = page.locator(".node.chosen b").all_inner_texts()
         assert chosen == ["<s>", "a", "</s>"]
@@ -66,7 +66,7 @@ def test_pruned_hypotheses_can_be_hidden(html):
         page.get_by_label("show pruned").uncheck()
         visible = page.locator(".node:visible")
         assert visible.count() == 7
-        # Those below move up, and none lies on another.
+        # The nodes below move up, and none overlap.
         boxes = [one.bounding_box() for one in visible.all()]
         places = {(round(box["x"]), round(box["y"])) for box in boxes}
         assert len(places) == 7

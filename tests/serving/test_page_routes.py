@@ -120,7 +120,7 @@ def test_names_of_other_sites(address, host):
 )
 def test_pages_of_other_sites(address, origin):
     error = error_of(address + "/translate", BODY, Origin=origin)
-    assert f"Received: {origin}" in error and "--allowed-host" in error
+    assert f"Received: {origin}" in error and "allowed_hosts" in error
 
 
 def test_no_site_shows_the_page_in_a_frame(address):

@@ -1,6 +1,5 @@
 """The web page to try a model, in a browser."""
 
-import contextlib
 import threading
 
 import pytest
@@ -140,15 +139,3 @@ def test_progress_and_cancel(tmp_path):
         page.locator("#file").set_input_files(file)
         page.wait_for_selector("#download a")
         assert page.locator("#whole").text_content() == LONG.upper() * 10
-
-
-def test_a_stopped_server():
-    with pytest.raises(AssertionError, match="ERR_CONNECTION_REFUSED"):
-        with contextlib.ExitStack() as stack:
-            server = contextlib.ExitStack()
-            address = server.enter_context(served(FakeTranslator()))
-            page = stack.enter_context(open_address(address))
-            server.close()
-            run(page, "dog")
-            page.wait_for_selector("#error:not(:empty)")
-            assert page.get_by_role("button", name="Run").is_enabled()

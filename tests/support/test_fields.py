@@ -93,12 +93,6 @@ def test_one_error_lists_every_invalid_value():
     ]
 
 
-def test_none_is_valid_only_where_it_is_the_default():
-    assert Example(count=1).limit is None
-    with pytest.raises(InputError, match="integer. Received: count=None$"):
-        Example(count=None)
-
-
 def test_the_docstring_describes_the_fields():
     lines = Example.__doc__.splitlines()
     assert lines[:5] == [

@@ -29,13 +29,6 @@ def test_messages_are_printed(capsys):
     assert not logging.getLogger("keras_transformer").propagate
 
 
-def test_programs_can_silence_them(capsys, package_logger):
-    package_logger.setLevel(logging.ERROR)
-    logging.getLogger("keras_transformer.train").info("train: 12 pairs")
-    logging.getLogger("keras_transformer.train").warning("averaged")
-    assert capsys.readouterr() == ("", "")
-
-
 def test_handlers_of_a_program_stay(package_logger):
     package_logger.handlers.clear()
     print_log_messages()

@@ -158,4 +158,4 @@ def test_words_without_spaces(target):
 def test_a_language_without_words_is_warned_of_once(capsys):
     for _ in range(2):
         corpus_scores(["ສະບາຍດີ"], ["ສະບາຍດີ"], "lao")
-    assert capsys.readouterr().err.count("does not know the words of lo") == 1
+    assert capsys.readouterr().err.count("cannot split lo") == 1

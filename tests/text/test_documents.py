@@ -17,7 +17,7 @@ from keras_transformer.text.documents import SplitDocument
         ("", ""),
         (" \n\n", " \n\n"),
         ("----\n3.14\n!?\n1.\n", "----\n3.14\n!?\n1.\n"),
-        # Where no space follows, one is added after another script.
+        # Where no space follows, one is added after a different script.
         ("狗。猫。", "狗。猫。"),
     ],
 )
@@ -39,7 +39,7 @@ def test_translations_of_several_lines_are_one_line():
     assert SplitDocument("x\ny").join(["a\nb \u2028 c", "d"]) == "a b c\nd"
 
 
-def test_another_rule_for_sentences():
+def test_a_different_rule_for_sentences():
     document = SplitDocument("abab", lambda text: [(x, "") for x in text])
     assert document.sentences == ["a", "b"]
     assert document.join(["A", "B"]) == "A B A B"
@@ -56,7 +56,7 @@ def test_a_language_token_counts_for_its_line():
         ">>fra<< Yes.",
     ]
     assert document.join("ABCDE") == "A 3! B\n- C\n- D E"
-    # Without languages it is text; an unknown one is no token.
+    # Without languages it is text; so is an unknown one.
     assert SplitDocument(">>deu<< A dog. A cat.").sentences == [
         ">>deu<< A dog.",
         "A cat.",
@@ -65,7 +65,7 @@ def test_a_language_token_counts_for_its_line():
     assert document.sentences == [">>de<< A dog.", "A cat."]
 
 
-def test_the_language_of_sentences_without_another():
+def test_the_language_of_sentences_without_a_token():
     text = "- No. Yes.\n1.\n> >>deu<< No. Yes.\nYes."
     languages = ["deu", "fra"]
     document = SplitDocument(text, languages=languages, language="fra")

@@ -31,7 +31,7 @@ def ways_to_write_characters():
     by_base = collections.defaultdict(dict)
     for character in map(chr, range(sys.maxunicode + 1)):
         base, *marks = normalize("NFD", character)
-        # Hangul syllables have no marks that could be in another order.
+        # Hangul syllables have no marks that could change their order.
         if base != character and not "\uac00" <= character <= "\ud7a3":
             by_base[base][character] = collections.Counter(marks)
     for base, found in by_base.items():

@@ -65,7 +65,7 @@ def test_a_set_tag_stands_before_sources_without_one(tokenizer):
 
 
 @pytest.mark.parametrize("tag", ["bt", "<bt>"])
-def test_another_tag_follows_the_language(tokenizer, tag):
+def test_a_tag_follows_the_language(tokenizer, tag):
     assert tokenizer.with_tag(tag).language_token == "<bt>"
     both_set = tokenizer.translating_to("de_AT").with_tag(tag)
     texts = [f">>de_AT<< <bt> {text}" for text in TEXTS]
@@ -104,7 +104,7 @@ def test_sources_need_one_of_several_languages(tokenizer):
     Tokenizer.train(CORPUS, 350, tags=["<bt>"]).check_languages(["a"])
 
 
-def test_learned_pieces_are_no_tags(tokenizer):
+def test_learned_pieces_are_not_tags():
     model = sentencepiece_model(
         *(CORPUS, 80), user_defined_symbols=["▁<->", "▁>>--<<", "▁<b2>", "<x>"]
     )
@@ -112,7 +112,7 @@ def test_learned_pieces_are_no_tags(tokenizer):
     options = dict(split_by_unicode_script=False, split_by_number=False)
     model = sentencepiece_model(["<b3> a"] * 9, 14, model_type="bpe", **options)
     learned = Tokenizer(model)
-    assert learned.id_of_piece("▁<b3>") != learned.unk_id
+    assert learned.piece_to_id("▁<b3>") != learned.unk_id
     assert learned.tags == []
 
 

@@ -1,4 +1,4 @@
-"""Vocabularies of others: the ids are those of the sentencepiece library."""
+"""Vocabularies from elsewhere: the ids are the sentencepiece library's."""
 
 import string
 
@@ -93,18 +93,16 @@ def test_two_models(pair, tmp_path):
 
 @pytest.fixture
 def tagged(tmp_path):
-    """A tokenizer of ours of sources, another one of targets, and both."""
-    sides = []
-    for name, tags in (
-        ("source", [">>fra<<", ">>deu<<", "<bt>"]),
-        ("target", []),
-    ):
-        sides.append(Tokenizer.train(CORPUS, 350, tags=tags))
-        sides[-1].save(tmp_path / name)
-    return *sides, open_tokenizer([tmp_path / "source", tmp_path / "target"])
+    """Trained tokenizers of sources and of targets, and both as one."""
+    tags = [">>fra<<", ">>deu<<", "<bt>"]
+    sides = [Tokenizer.train(CORPUS, 350, tags=x) for x in (tags, [])]
+    paths = [tmp_path / "source", tmp_path / "target"]
+    for side, path in zip(sides, paths, strict=True):
+        side.save(path)
+    return *sides, open_tokenizer(paths)
 
 
-def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
+def test_two_trained_models_keep_tags_and_normalization(tagged, tmp_path):
     source, target, both = tagged
     assert both.tags == source.tags and both.languages == ["fra", "deu"]
     texts = ["a\u00a0man\u200b", ">>fra<< a man", " >>deu<< <bt> a", "\u00a0"]
@@ -127,7 +125,7 @@ def test_two_of_ours_keep_tags_and_normalization(tagged, tmp_path):
         both.check_tags(["<ft>"])
 
 
-def test_models_without_the_ids_are_refused(models, tmp_path):
+def test_models_that_do_not_fit(models, tmp_path):
     bpe, _ = models["bpe", False]
     unigram, _ = models["unigram", True]
     wrong = tmp_path / "wrong.model"
@@ -145,7 +143,7 @@ def test_models_without_the_ids_are_refused(models, tmp_path):
         open_tokenizer([bpe, bpe, bpe])
     two = open_tokenizer([bpe, bpe])
     two.save_files(tmp_path)
-    with pytest.raises(InputError, match="one vocabulary"):
+    with pytest.raises(InputError, match=str(tmp_path)):
         open_tokenizer([bpe, tmp_path])
     with pytest.raises(InputError, match="vocab_size=100"):
         open_tokenizer([bpe], 100)

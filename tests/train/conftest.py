@@ -6,7 +6,7 @@ import pytest
 from translation_fixtures import made_once
 
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.train import fitting
+from keras_transformer.train import fitting, trainer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.trainer import train
@@ -58,6 +58,7 @@ def open_run(monkeypatch):
     """
     opened = []
     monkeypatch.setattr(fitting, "fit", lambda *values: opened.append(values))
+    monkeypatch.setattr(trainer, "read_step", lambda run: 0)  # never done
 
     def open_run(corpus, output, preset="tiny", **options):
         names = {"architecture", "init_from", "tokenizer"}.intersection(options)

@@ -79,14 +79,9 @@ def test_the_counter_adds_to_the_logs(clock):
     assert (logs["step"], logs["learning_rate"]) == (8, 0.25)
     assert logs["perplexity"] == pytest.approx(3.0)
     assert logs["val_perplexity"] == pytest.approx(5.0)
-    assert "tokens_per_second" not in logs  # of a single update
-
-
-def test_training_ends_after_the_last_step(clock):
-    model = FakeModel()
-    counter = counter_of(model, last_step=2)
-    update(counter, model)
+    assert "tokens_per_second" not in logs  # after a single update
     assert not model.stop_training
+    counter.last_step = 9
     update(counter, model)
     assert model.stop_training
 
@@ -107,12 +102,8 @@ def test_divergence_is_an_error(logs, message):
     check.on_train_batch_end(0, FINITE)
     with pytest.raises(InputError, match=message):
         check.on_train_batch_end(0, FINITE | logs)
-
-
-def test_a_validation_loss_that_is_not_finite_is_an_error():
-    check = CheckFinite()
     check.on_epoch_end(0, FINITE)
-    with pytest.raises(InputError, match="validation loss must.*nan at step 3"):
+    with pytest.raises(InputError, match="nan at step 3"):
         check.on_epoch_end(0, FINITE | {"val_loss": np.nan})
 
 

@@ -67,7 +67,7 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
     assert results["perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
 
 
-def of_pairs(pairs, task=None):
+def corpus_of(pairs, task=None):
     """A corpus that is one split."""
     parts = [(Part(data=["pairs"], splits={}), pairs)]
     return types.SimpleNamespace(
@@ -83,20 +83,20 @@ def test_any_translator_is_measured_by_its_scores():
     pairs = [("a", "x"), ("", "x"), ("a b", "x y"), ("a", "x y z")]
     finished = []
     found, texts = evaluate(
-        fake, of_pairs(pairs), "test", "de", progress=finished.append
+        fake, corpus_of(pairs), "test", "de", progress=finished.append
     )
     assert sum(finished) == 4 + 4  # translated, and scored
     assert texts == ["A", "", "A B", "A"]
     assert (found["dtype"], found["truncated"]) == ("int8", 0)
     assert found["perplexity_sentences"] == 2
     assert (found["nll"], found["perplexity"]) == (1.0, math.e)
-    found, _ = evaluate(fake, of_pairs(pairs[3:]), "test", "de")
+    found, _ = evaluate(fake, corpus_of(pairs[3:]), "test", "de")
     assert found["perplexity"] is None and found["perplexity_sentences"] == 0
     assert "all pairs are empty or too long" in describe(found)
 
 
-def test_a_corpus_of_another_task_is_refused():
-    corpus = of_pairs([("a", "x")], ParsingTask())
+def test_a_corpus_for_a_different_task():
+    corpus = corpus_of([("a", "x")], ParsingTask())
     with pytest.raises(InputError, match="Received: a corpus for parsing"):
         evaluate(FakeTranslator(), corpus, "test")
 
@@ -106,18 +106,16 @@ def test_the_description_has_the_results(evaluated):
     text = describe(results)
     assert f"BLEU            {results['bleu']:6.2f}" in text
     assert f"perplexity      {results['perplexity']:6.2f}  per token" in text
-    assert "per token of 2 sentences" in text
     assert ("truncated" in text) == bool(results["truncated"])
     assert f"tokenized BLEU  {results['tokenized_bleu']:6.2f}  as in" in text
-    assert "TER" not in text and "repaired" not in text
-    assert "beam 4, alpha 0.6, " in text and "length penalty" not in text
+    assert "TER" not in text and "length penalty" not in text
     power = describe({**results, "length_penalty": "power"})
     assert "beam 4, alpha 0.6, length penalty power, " in power
     results = {**results, "ter": 50.0, "ter_signature": "its signature"}
     assert "TER              50.00  its signature" in describe(results)
 
 
-def test_an_unknown_split_is_refused(translator, corpus):
+def test_an_unknown_split(translator, corpus):
     with pytest.raises(InputError, match="split='dev'"):
         evaluate(translator, corpus, "dev")
 

@@ -105,7 +105,7 @@ def trained_with(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("step", "expected"), [(7, (3, 1, 2)), (10, (5, 2, 4)), (0, (5, 0, 4))]
+    ("step", "expected"), [(7, (3, 1, 2)), (10, (5, 2, 4))]
 )
 def test_an_epoch_that_was_interrupted_is_completed(
     fit, trained_with, step, expected
@@ -155,6 +155,16 @@ def test_a_training_reports_its_data(fit, monkeypatch, capsys):
     assert "1 steps are less than 0.1 passes" in printed
 
 
+def test_patience_without_validation_is_a_warning(
+    fit, trained_with, monkeypatch, caplog
+):
+    monkeypatch.setattr(fitting, "_validation_batches", lambda *_: None)
+    fit()
+    assert "patience" not in caplog.text
+    fit(patience=3)
+    assert "patience=3" in caplog.text
+
+
 def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
     sizes = []
 
@@ -199,9 +209,7 @@ def test_all_callbacks_end_if_one_of_them_fails(
     assert "resumes after step 1\n" in capsys.readouterr().out
 
 
-def test_an_error_before_the_first_update_is_reported_as_it_is(
-    fit, monkeypatch
-):
+def test_an_error_before_the_first_update_is_not_replaced(fit, monkeypatch):
     """Callbacks, TensorBoard among them, have not started then."""
     monkeypatch.setattr(batching.BatchOrder, "advance", stop)
     fit(tensorboard=True)

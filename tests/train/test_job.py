@@ -89,12 +89,6 @@ def test_init_from_keeps_the_architecture(corpus, run):
             choose(corpus, preset, recipe, sizes, init_from=run.path)
 
 
-def test_init_from_needs_a_checkpoint(corpus, run):
-    run.find_checkpoint().unlink()
-    with pytest.raises(InputError, match=str(run.path)):
-        choose(corpus, init_from=run.path)
-
-
 # === A tokenizer ===
 
 
@@ -136,13 +130,6 @@ def write_corpus(folder, *names):
         (folder / name).write_text("a b\n")
     target = names[-1].rpartition(".")[2]
     return open_corpus([str(folder)], "en", target)
-
-
-def test_patience_needs_validation(tmp_path):
-    corpus = write_corpus(tmp_path, "train.en", "train.de")
-    assert choose(corpus, "tiny")
-    with pytest.raises(InputError, match="patience=1, splits train$"):
-        choose(corpus, "tiny", {"patience": 1})
 
 
 def test_a_language_without_validation_needs_no_package(tmp_path):

@@ -10,14 +10,16 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.state import (
     load_state,
     model_variables,
+    read_state,
+    read_step,
     save_state,
 )
 
 
-def compiled_model(seed, **config):
+def compiled_model(seed):
     keras.utils.set_random_seed(seed)
-    values = {"vocab_size": 300, **digits.TINY, **config}
-    model = kt.Transformer(kt.TransformerConfig(**values), name="transformer")
+    config = kt.TransformerConfig(vocab_size=300, **digits.TINY)
+    model = kt.Transformer(config, name="transformer")
     model.compile(
         kt.optimizers.adam(16, name="adam"), kt.LabelSmoothedCrossEntropy()
     )
@@ -39,19 +41,19 @@ def values_of(model):
 
 
 def test_a_saved_state_is_restored(model, run):
+    assert read_step(run) == 0
     model.optimizer.iterations.assign(7)
     save_state(run, model, 7)
+    assert read_step(run) == 7
+    np.testing.assert_equal(read_state(run), (7, values_of(model)))
     other = compiled_model(1)
     assert load_state(run, other) == 7
     np.testing.assert_equal(values_of(other), values_of(model))
     assert other.optimizer.iterations.numpy() == 7
 
 
-def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
+def test_the_state_contains_weights_moments_and_seeds_but_no_metrics(model):
     names = list(model_variables(model))
-    metrics = {id(v) for v in model.metrics_variables}
-    variables = [v for v in model.variables if id(v) not in metrics]
-    assert len(names) == len(variables + model.optimizer.variables)
     weights = len(model.trainable_variables)
     optimizer = len(model.optimizer.variables)
     assert optimizer == 2 * weights + 1  # moments and iterations
@@ -60,37 +62,29 @@ def test_the_state_has_weights_moments_and_seeds_but_no_metrics(model):
     assert seeds and not any("gradient_norm" in name for name in names)
 
 
-@pytest.mark.parametrize("damage", ["cut", "empty", "text", "missing"])
-def test_a_damaged_state_is_refused(model, run, damage):
-    path = run.state_path
-    save_state(run, model, 0)
-    content = path.read_bytes()
-    contents = {"cut": content[:-100], "empty": b"", "text": b"no archive"}
-    if damage == "missing":
-        path.unlink()
-    else:
-        path.write_bytes(contents[damage])
-    with pytest.raises(InputError, match="must be a training state"):
+def test_a_missing_state(model, run):
+    with pytest.raises(InputError, match=str(run.state_path)):
         load_state(run, model)
 
 
-def test_a_changed_byte_never_gives_another_state(model, run):
-    """Every message is the same, whatever NumPy and zipfile raise."""
+def test_damage_is_found_and_changes_nothing(model, run):
+    """Whatever NumPy and zipfile raise."""
     save_state(run, model, 0)
     before = values_of(model)
     content = run.state_path.read_bytes()
-    refused = 0
-    for place in range(0, len(content), len(content) // 50):
+    errors = 0
+    for place in range(0, len(content), len(content) // 30):
         damaged = bytearray(content)
         damaged[place] ^= 1
-        run.state_path.write_bytes(damaged)
-        try:
-            load_state(run, model)
-        except InputError as error:
-            assert "must be a training state" in str(error)
-            refused += 1
-        np.testing.assert_equal(values_of(model), before)
-    assert refused > 30
+        for case in (damaged, content[:place]):
+            run.state_path.write_bytes(case)
+            try:
+                load_state(run, model)
+            except InputError as error:
+                assert str(run.state_path) in str(error)
+                errors += 1
+            np.testing.assert_equal(values_of(model), before)
+    assert errors > 45
 
 
 def test_a_failure_leaves_the_previous_state(model, run, monkeypatch):
@@ -103,6 +97,6 @@ def test_a_failure_leaves_the_previous_state(model, run, monkeypatch):
     monkeypatch.setattr(np, "savez", fill)
     with pytest.raises(OSError, match="No space left on device: .*state.npz"):
         save_state(run, model, 4)
-    assert load_state(run, model) == 3
+    assert read_step(run) == 3
     names = [file.name for file in run.state_path.parent.iterdir()]
     assert names == ["state.npz"]

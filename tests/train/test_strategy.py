@@ -1,4 +1,3 @@
-import functools
 import json
 import os
 import re
@@ -30,6 +29,11 @@ def test_one_device_is_the_default(monkeypatch):
         assert strategy.num_replicas_in_sync == 1
         assert not isinstance(strategy, tf.distribute.MirroredStrategy)
         assert worker(strategy) == (0, 1)
+
+
+def test_a_process_has_one_mirrored_strategy():
+    """TensorFlow confuses the collective operations of several."""
+    assert open_strategy("mirrored") is open_strategy("mirrored")
 
 
 def test_a_cluster_of_one_worker(monkeypatch):
@@ -123,96 +127,52 @@ def test_tf_config_of_a_scheduler(scheduler, workers, tmp_path):
     }
 
 
-def run_program(output, count, tf_config=None, steps=STEPS, **options):
-    environment = {**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment.pop("TF_CONFIG", None)
-    if tf_config:
-        environment["TF_CONFIG"] = json.dumps(tf_config)
+def run_program(output, count, **environment):
     return subprocess.Popen(
-        [
-            *(sys.executable, Path(replicas.__file__), output),
-            *(str(count), str(steps), json.dumps(options)),
-        ],
-        env=environment,
+        [sys.executable, Path(replicas.__file__), output, str(count)],
+        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
     )
 
 
+def run_three_replicas(output):
+    """More replicas than some batches have rows."""
+    return [run_program(output, 3)]
+
+
+def run_two_workers(output):
+    """Each has different batches; together they are the global ones."""
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    tasks = [{"type": "worker", "index": index} for index in range(2)]
+    configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
+    return [run_program(output, 1, TF_CONFIG=config) for config in configs]
+
+
 @pytest.fixture(scope="module")
 def expected():
-    """Returns the history of one replica, in this process."""
-
-    @functools.cache
-    def history(steps=STEPS, **options):
-        model = compiled_model(open_strategy("single"), **options)
-        return model.fit(
+    """The history of one replica, in this process."""
+    return (
+        compiled_model(open_strategy("single"))
+        .fit(
             dataset(),
             validation_data=dataset(),
-            steps_per_epoch=steps,
+            steps_per_epoch=STEPS,
             verbose=0,
             shuffle=False,
-        ).history
+        )
+        .history
+    )
 
-    return history
 
-
-def assert_same_history(output, processes, expected):
-    for process in processes:
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [run_three_replicas, run_two_workers])
+def test_other_processes_train_as_one_replica(expected, tmp_path, run):
+    output = tmp_path / "result.npz"
+    for process in run(output):
         printed, _ = process.communicate(timeout=300)
         assert process.returncode == 0, printed
     found = np.load(output)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-4)
-
-
-@pytest.mark.slow
-def test_more_replicas_than_rows(expected, tmp_path):
-    """In a process of its own: a process has one mirrored strategy."""
-    output = tmp_path / "result.npz"
-    processes = [run_program(output, 3)]
-    assert_same_history(output, processes, expected())
-
-
-# XLA takes seconds for each shape on each replica.
-COMPILED = dict(steps=2, clip_norm=0.5)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("parts", [1, 2])
-def test_xla_compiles_what_each_of_three_replicas_computes(
-    expected, tmp_path, parts
-):
-    output = tmp_path / "result.npz"
-    xla = dict(jit_compile=True, gradient_accumulation_steps=parts)
-    processes = [run_program(output, 3, **COMPILED, **xla)]
-    assert_same_history(output, processes, expected(**COMPILED))
-
-
-def start_workers(output, **options):
-    """Starts two of one replica each."""
-    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
-    return [
-        run_program(
-            output,
-            1,
-            {"cluster": cluster, "task": {"type": "worker", "index": index}},
-            **options,
-        )
-        for index in range(2)
-    ]
-
-
-@pytest.mark.slow
-def test_two_workers_train_as_one(expected, tmp_path):
-    """Each worker has other batches; together they are the global ones."""
-    output = tmp_path / "result.npz"
-    assert_same_history(output, start_workers(output), expected())
-
-
-@pytest.mark.slow
-def test_xla_compiles_what_each_of_two_workers_computes(expected, tmp_path):
-    output = tmp_path / "result.npz"
-    processes = start_workers(output, **COMPILED, jit_compile=True)
-    assert_same_history(output, processes, expected(**COMPILED))

@@ -14,7 +14,7 @@ from keras_transformer.inference.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Tokenizer
-from keras_transformer.train import fitting, strategy
+from keras_transformer.train import fitting, strategy, trainer
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.trainer import train
@@ -146,6 +146,7 @@ def test_the_same_arguments_resume(corpus, run, open_run):
 def test_a_run_is_resumed_without_arguments(run, monkeypatch):
     fitted = []
     monkeypatch.setattr(fitting, "fit", lambda *x: fitted.append(x))
+    monkeypatch.setattr(trainer, "read_step", lambda run: 0)
     before = times(run)
     assert train(None, run.path) == run
     assert fitted[0][2] == digits.recipe(steps=1)

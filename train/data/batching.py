@@ -1,8 +1,8 @@
-"""Batches of the token ids of a corpus, in an order that is global.
+"""Batches of token ids in a globally shuffled order.
 
-A pass over the corpus is a random permutation of all pairs, which is never
-stored, so that seeking is immediate. The next pairs of the permutation form a
-pool, which is read in the order of the files, and which pools.py cuts into
+A pass over the corpus is a random permutation of all pairs, which is computed,
+never stored, so that seeking is immediate. The next pairs of the permutation
+form a pool, which is read in the order of the files; pools.py cuts it into
 batches.
 """
 
@@ -23,8 +23,8 @@ from keras_transformer.train.data.reading import without_tuning
 _POOL_IDS = 2**23
 _PREFETCHED = 8
 
-# Of the block cipher that permutes the pairs. With the default of 4 the places
-# of successive pairs are correlated: 0.15 for two million pairs.
+# Rounds of the cipher that permutes the pairs. With the default of 4,
+# successive places are correlated: 0.15 for two million pairs.
 _ROUNDS = 16
 
 
@@ -41,18 +41,17 @@ def training_batches(
 
     Each pass over the corpus contains every pair once. Both sides of a batch
     are padded to one of `bucket_lengths(max_length)`, which keeps the number
-    of shapes small. Batches are as full as `batch_tokens` allows, except for
-    one in some tens of thousands of pairs. Pairs with an empty side or a side
-    longer than `max_length` are dropped.
+    of shapes small. Nearly all batches are as full as `batch_tokens` allows.
+    Pairs with an empty side or a side longer than `max_length` are dropped.
 
-    The pairs are tokenized during this call, and their ids kept in memory.
+    This call tokenizes the pairs, and keeps their ids in memory.
 
     Args:
         pairs: Source and target texts, such as `corpus.pairs("train")`; or a
             finite dataset of such pairs of scalar strings.
-        tokenizer: The `Tokenizer` of both sides.
+        tokenizer: Tokenizer of both sides.
         batch_tokens: Maximum number of tokens in a batch, counting source,
-            target and their padding: a batch of length `L` has
+            target and their padding: a batch of length `L` contains
             `batch_tokens // (2 * L)` pairs.
         max_length: Maximum number of tokens in a text, including its end
             token.
@@ -66,8 +65,8 @@ def training_batches(
         token as the input of the decoder, and the target with its end token.
 
     Raises:
-        InputError: If a pair of `max_length` exceeds `batch_tokens`, or no
-            pair is left.
+        InputError: If a pair of `max_length` exceeds `batch_tokens`, or all
+            pairs are dropped.
     """
     encoding.check_budget(batch_tokens, max_length)
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
@@ -87,9 +86,8 @@ def evaluation_batches(
 ) -> tf.data.Dataset:
     """Returns one pass over the pairs, in batches as for training.
 
-    Only empty and overlong pairs are dropped. Keras knows the number of the
-    batches. For arguments, result and errors see `training_batches`; no pair
-    needs to be left.
+    The dataset knows its number of batches, which may be 0. For arguments,
+    result and errors see `training_batches`.
     """
     encoding.check_budget(batch_tokens, max_length)
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
@@ -103,13 +101,13 @@ def one_pass(
     batch_tokens: int,
     max_length: int,
 ) -> tf.data.Dataset:
-    """Returns the batches of `evaluation_batches` for pairs as ids."""
+    """Returns the batches of `evaluation_batches` from ids."""
     order = BatchOrder(shards, batch_tokens, max_length)
     return make_batches(PairIds(shards, tokenizer, max_length), order)
 
 
 class PairIds:
-    """The token ids of pairs without overlong texts, which a graph reads."""
+    """Token ids of pairs without overlong texts, as tensors."""
 
     def __init__(
         self,
@@ -126,7 +124,7 @@ class PairIds:
     def read(self, places: tf.Tensor) -> list[tf.Tensor]:
         """Returns sources and targets, int32 `[P, max_length]` each.
 
-        `places` among the pairs of all shards, `[P]`, ascend.
+        `places` are ascending indices of pairs over all shards, `[P]`.
         """
         tokenizer, sides = self.tokenizer, []
         bounds = tf.searchsorted(places, self._first_pairs)  # [shards + 1]
@@ -148,10 +146,10 @@ class PairIds:
 
 
 class BatchOrder:
-    """Which pairs each batch has, of all passes over a corpus.
+    """The pairs of each batch, in all passes over a corpus.
 
-    A position in this order is `(pass, batches)`: the number of a pass,
-    counted from 0, and how many of its batches are done.
+    A position in this order is `(pass, batches)`: the number of the pass,
+    counted from 0, and the number of its batches that are done.
     """
 
     def __init__(
@@ -161,19 +159,19 @@ class BatchOrder:
         max_length: int,
         seed: int | None = None,  # None: one pass, which is not shuffled
         worker_share: tuple[int, int] = (0, 1),  # (index, count of workers)
-        # Pairs of each part of the corpus, and how often a pass reads them.
+        # Number of pairs and weight of each part of the corpus.
         parts: Sequence[tuple[int, float]] = (),
     ) -> None:
         self.batch_tokens = batch_tokens
         self.max_length = max_length
         self.seed = seed
         self.worker_share = worker_share
-        # Tokens of each pair's longer side, in one or two bytes as a rule.
+        # Tokens of each pair's longer side, usually in one or two bytes.
         dtype = np.min_scalar_type(max_length)
         sides = (np.diff(shard.offsets).reshape(-1, 2) + 1 for shard in shards)
         lengths = np.concatenate([s.max(axis=1).astype(dtype) for s in sides])
         counts = [pairs for pairs, _ in parts] or [len(lengths)]
-        # What a pass reads of each part.
+        # Number of pairs that a pass reads from each part.
         sizes = [max(round(pairs * weight), 1) for pairs, weight in parts]
         sizes = sizes or counts
         index, count = worker_share
@@ -183,7 +181,7 @@ class BatchOrder:
             self._parts = tf.constant([counts, sizes], tf.int64)
         self._pool_size = max(_POOL_IDS // max_length, 1)
         self.num_pools = -(-self._num_places // self._pool_size)
-        self._counts: dict[int, np.ndarray] = {}  # of `count_batches`
+        self._counts: dict[int, np.ndarray] = {}  # by pass
 
     def advance(
         self, position: tuple[int, int], batches: int
@@ -196,10 +194,10 @@ class BatchOrder:
         return number, done
 
     def seek(self, position: tuple[int, int]) -> tuple[int, int]:
-        """Returns the pool of a position, and its batches that are done.
+        """Returns the pool of a position, and the number of its batches done.
 
-        Pools are counted over all passes. It is the first pool of the next
-        pass if this one has fewer batches.
+        Pools are counted over all passes. A position behind the end of a pass
+        is in the first pool of the next one.
         """
         number, done = position
         first = number * self.num_pools
@@ -209,9 +207,9 @@ class BatchOrder:
         pool = int(np.searchsorted(ends, done, side="right"))
         return first + pool, done - (int(ends[pool - 1]) if pool else 0)
 
-    @tf.autograph.experimental.do_not_convert  # which takes seconds
+    @tf.autograph.experimental.do_not_convert  # conversion takes seconds
     def count_batches(self, number: int) -> np.ndarray:
-        """Returns how many batches each pool of a pass has, `[pools]`."""
+        """Returns the number of batches in each pool of a pass, `[pools]`."""
         if number not in self._counts:
             counts = tf.data.Dataset.range(self.num_pools).map(
                 lambda pool: tf.shape(self._cut(number, pool)[-1])[0],
@@ -222,10 +220,9 @@ class BatchOrder:
         return self._counts[number]
 
     def pool(self, pool: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns a pool, counted over all passes.
+        """Returns the pairs of a pool as places in the corpus, `[P]`.
 
-        Places of its pairs in the corpus, `[P]`, and the results of `cut_pool`
-        for them, with the batches in random order.
+        The results of `cut_pool` follow, with the batches in random order.
         """
         number, pool = pool // self.num_pools, pool % self.num_pools
         places, longest_first, padded, cuts = self._cut(number, pool)
@@ -257,7 +254,7 @@ class BatchOrder:
     ) -> tf.Tensor:
         """Returns the pairs at places of a pass.
 
-        Each pass begins in a part where the one before it ended.
+        Each pass continues in a part where the previous one ended.
         """
         counts, sizes = tf.unstack(self._parts)
         part = tf.searchsorted(tf.cumsum(sizes), places, side="right")
@@ -281,8 +278,8 @@ def make_batches(
 ) -> tf.data.Dataset:
     """Returns the batches of pairs in an order, from a position on.
 
-    Everything is an operation of TensorFlow: a thread of `tf.data` that waits
-    for Python would keep the process from ending.
+    It calls no Python: a thread of `tf.data` that waits for Python would keep
+    the process from exiting.
     """
     first, done = order.seek(start)
     end = order.num_pools if order.seed is None else 2**62
@@ -303,7 +300,7 @@ def _read_pool(
     pairs: PairIds, order: BatchOrder, pool: tf.Tensor
 ) -> tuple[tf.Tensor, ...]:
     places, longest_first, padded, cuts = order.pool(pool)
-    # In the order of the files: read forwards.
+    # Read in the order of the files.
     forwards = tf.argsort(places)
     source, labels = pairs.read(tf.gather(places, forwards))
     rows = tf.gather(tf.argsort(forwards), longest_first)
@@ -314,8 +311,8 @@ def _batches_of_pool(
     tokenizer: Tokenizer,
     source: tf.Tensor,  # [P, max_length]
     labels: tf.Tensor,  # [P, max_length]
-    rows: tf.Tensor,  # which of them are the longest, and so on, [P]
-    padded: tf.Tensor,  # length to which each of `rows` is padded, [P]
+    rows: tf.Tensor,  # from the longest down, [P]
+    padded: tf.Tensor,  # padded length of each of `rows`, [P]
     cuts: tf.Tensor,  # begin and end of each batch in `rows`, [batches, 2]
 ) -> tf.data.Dataset:
     def gather_batch(cut: tf.Tensor) -> tuple:
@@ -327,15 +324,15 @@ def _batches_of_pool(
 
 
 def _as_tensor(array: np.ndarray) -> Callable[[], tf.Tensor]:
-    """Returns a function that returns a tensor of an array.
+    """Returns a function that returns an array as a tensor.
 
-    The tensor of a mapped array is the memory of the file: in a variable,
-    because `tf.constant` and the functions of `tf.data` copy. The memory of
-    other arrays may not be aligned as TensorFlow needs.
+    A memory-mapped array is not copied: its memory becomes a variable, because
+    `tf.constant` and the functions of `tf.data` would copy it. Other arrays may
+    not be aligned as TensorFlow requires.
     """
     if not isinstance(array, np.memmap):
         tensor = tf.constant(array)
         return lambda: tensor
     tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    # Other operations of a variable than `read_value` may copy it.
+    # Operations on variables other than `read_value` may copy.
     return tf.Variable(tensor, trainable=False).read_value

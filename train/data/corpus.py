@@ -43,12 +43,11 @@ class Corpus:
     Nothing is kept in memory: each iteration reads the files again.
 
     Args:
-        name: How the user refers to it.
+        name: Name in messages.
         task: What the pairs are for.
-        parts: The corpora that it consists of: one, unless `open_corpora`
-            opened several.
-        prepared: The ids of the split `train` if the corpus is prepared.
-        arguments: What `request` returns.
+        parts: Its parts: one, unless `open_corpora` opened several corpora.
+        prepared: The prepared corpus, with the ids of the split `train`.
+        arguments: The arguments to open it again.
     """
 
     name: str
@@ -59,7 +58,7 @@ class Corpus:
 
     @property
     def splits(self) -> tuple[str, ...]:
-        """Names of the splits that any part has, such as `"train"`."""
+        """Names of the splits in any part, such as `"train"`."""
         names = set(["train"] if self.prepared else [])
         names = names.union(*(part.splits for part in self.parts))
         others = sorted(names.difference(SPLITS))
@@ -67,29 +66,26 @@ class Corpus:
 
     @property
     def source(self) -> str | None:
-        """Language code of the source if it is known and all parts share it."""
+        """Language code of the source, if all parts share it."""
         return shared_language(self.parts, "source")
 
     @property
     def target(self) -> str | None:
-        """Language code of the target if it is known and all parts share it."""
+        """Language code of the target, if all parts share it."""
         return shared_language(self.parts, "target")
 
     def request(self) -> dict[str, Any]:
-        """Returns how to open it again, as plain values.
-
-        They are the arguments of `open_corpus` or `open_corpora` by name.
-        """
+        """Returns the arguments of `open_corpus` or `open_corpora` by name."""
         return {name: x for name, x in self.arguments.items() if x is not None}
 
     def pairs(self, split: str) -> Iterable[tuple[str, str]]:
         """Returns an iterable of pairs of strings, in the order of the files.
 
-        Each iteration reads the files. It raises an error where they are
-        damaged and if there are no pairs.
+        Each iteration reads the files. It raises InputError where they are
+        damaged, and if there are no pairs.
 
         Raises:
-            InputError: If there are no texts of such a split.
+            InputError: If there is no such split.
         """
         read = functools.partial(_read, self._parts_of(split), split)
         return Reader(self.name, read)
@@ -106,12 +102,12 @@ class Corpus:
         return itertools.chain.from_iterable(self.pairs(split))
 
     def _parts_of(self, split: str) -> list[Part]:
-        """Returns the parts that have texts of a split, at least one."""
+        """Returns the parts with texts of a split, at least one."""
         parts = [part for part in self.parts if split in part.splits]
         if not parts:
-            content = f"has the splits {', '.join(self.splits)}"
+            content = f"contains the splits {', '.join(self.splits)}"
             if split in self.splits:
-                content = "is prepared, and has no texts to train on"
+                content = "is prepared, and contains no texts to train on"
             raise InputError(f"{self.name} {content}. Received: {split=}")
         return parts
 
@@ -136,10 +132,10 @@ def open_corpus(
             `[FOLDER]` with files such as `train.en` and `train.de`;
             `[FOLDER]` with `train.mrg`, `valid.mrg` or `test.mrg`: a treebank
             of pairs of sentences and trees;
-            `[PREPARED]`, a folder that `prepare` wrote, which has ids of its
-            split `"train"`, and texts of the others;
-            `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, which have one
-            split, `"train"`; a `.txt` file with tabs is read as `.tsv`;
+            `[PREPARED]`, a folder that `prepare` wrote, with the ids of the
+            split `"train"` and the texts of the others;
+            `[SOURCE_FILE, TARGET_FILE]` or `[FILE.tsv]`, with one split,
+            `"train"`; a `.txt` file with tabs is read as `.tsv`;
             `["tfds:NAME/CONFIG"]`, a dataset of TensorFlow Datasets with one
             text feature per language, such as `tfds:wmt14_translate/de-en`.
             It is downloaded unless it is in `TFDS_DATA_DIR`. Its split
@@ -147,7 +143,7 @@ def open_corpus(
             Lines end in LF or CR LF. Text and trees may be compressed: `.gz`,
             `.bz2`, `.xz`, and `.zst` with the extra `zstd`.
         source: Language code of the source: the extension of the files in a
-            folder, the feature of a TFDS dataset. Not needed otherwise.
+            folder, or the feature of a TFDS dataset. Optional otherwise.
         target: Language code of the target, for the same forms of data.
         columns: The columns of source and target in a `.tsv` file, counted
             from 1. Default: the first two.
@@ -167,11 +163,10 @@ def open_corpus(
         )
     if columns is not None and not os.path.isfile(name):
         raise InputError(
-            f"columns must be for a single file of tabs. Received: "
+            "columns requires a single .tsv file. Received: "
             f"columns={columns}, data={data}"
         )
     if name == "embedded":
-        # A missing language is the other one.
         source = source or ("de" if target == "en" else "en")
         target = target or ("en" if source == "de" else "de")
         splits = text_files.open_folder(_DEMO_FOLDER, source, target)
@@ -196,7 +191,7 @@ def open_corpus(
 def _open_files(data: list[str], columns: Sequence[int] | None) -> Reader:
     wrong = [x for x in data if os.path.isdir(x) or not os.path.exists(x)]
     if wrong or len(data) not in (1, 2):
-        wrong = f", where {wrong[0]} is not a file" if wrong else ""
+        wrong = f", but {wrong[0]} is not a file" if wrong else ""
         raise InputError(
             f"The data must be one of\n{_FORMS}\nReceived: {data}{wrong}"
         )
@@ -233,25 +228,25 @@ def open_corpora(
     source: str | None = None,
     target: str | None = None,
 ) -> Corpus:
-    """Returns several corpora as one: its splits contain all their pairs.
+    """Returns several corpora as one, with the pairs of all of them.
 
     Args:
         entries: For each corpus its `data`, `source`, `target` and `columns`,
-            as in `open_corpus`, and perhaps `weight`, how often a pass reads
-            each of its pairs (default: 1), and `tag`, a text such as `<bt>` or
-            `>>fra<<` that stands before its sources.
-        source: Language of the source of entries that have none.
-        target: Language of the target of entries that have none.
+            as in `open_corpus`; `weight`, how often a pass reads each of its
+            pairs (default: 1); and `tag`, such as `<bt>` or `>>fra<<`, which
+            is prepended to its sources. Only `data` is required.
+        source: Source language of entries without one.
+        target: Target language of entries without one.
 
     Raises:
-        InputError: If an entry is invalid, or they do not fit together.
+        InputError: If an entry is invalid, or the entries do not fit together.
     """
     parts, values = [], []
     for entry in entries:
         if not {"data"} <= set(entry) <= _ENTRY:
             raise InputError(
-                "Each corpus must have data, and perhaps weight, tag, source, "
-                f"target and columns. Received: {entry!r:.100}"
+                "Each corpus requires data; weight, tag, source, target and "
+                f"columns are optional. Received: {entry!r:.100}"
             )
         corpus = open_corpus(
             entry["data"],
@@ -261,8 +256,8 @@ def open_corpora(
         )
         if corpus.prepared or corpus.task.name != TranslationTask.name:
             raise InputError(
-                "Several corpora must have texts to translate. Received: "
-                f"{corpus.name}, which is prepared already, or a treebank"
+                "Only corpora of texts can be combined. Received: "
+                f"{corpus.name}, which is prepared, or a treebank"
             )
         own = {x: entry[x] for x in ("weight", "tag") if x in entry}
         parts.append(dataclasses.replace(corpus.parts[0], **own))
@@ -272,8 +267,8 @@ def open_corpora(
     if None in languages and (len(languages) > 2 or len(targets) > 1):
         received = (f"{x} to {x.target or 'unknown'}" for x in parts)
         raise InputError(
-            "Corpora with several target languages need a tag each that begins "
-            f"with it, such as >>fra<<. Received: {', '.join(received)}"
+            "With several target languages, the tag of each corpus must begin "
+            f"with its own, such as >>fra<<. Received: {', '.join(received)}"
         )
     name = " + ".join(map(str, parts))
     return Corpus(name, TranslationTask(), parts, arguments={"corpora": values})

@@ -24,25 +24,24 @@ from keras_transformer.train.data.filters import (
 if TYPE_CHECKING:
     import tensorflow as tf
 
-# Pairs that are tokenized at once.
+# Pairs per call of the tokenizer.
 BATCH = 1024
-# Ids of a shard, give or take a batch: 128 MiB with 2 bytes per id. Offsets
-# in a shard fit into int32.
+# Ids per shard, at least: 128 MiB with 2 bytes per id. Offsets fit into int32.
 SHARD_IDS = 2**26
-# Of a new tokenizer: special tokens, bytes, and a character.
+# Special tokens, bytes, and one character.
 _SMALLEST_VOCABULARY = 4 + 256 + 1
 
 
 class _FlatIds(NamedTuple):
-    ids: np.ndarray  # of texts one after the other
-    lengths: np.ndarray  # of each text
+    ids: np.ndarray  # the ids of all texts, concatenated
+    lengths: np.ndarray  # one per text
 
 
 class TokenShard(NamedTuple):
     """Token ids of pairs, without end tokens."""
 
     ids: np.ndarray  # of source, target, source, ..., uint16 or int32
-    # Where each text begins, and the last one ends: int32 [2 * pairs + 1].
+    # The begin of each text, and the end of the last: int32 [2 * pairs + 1].
     offsets: np.ndarray
 
     @property
@@ -53,9 +52,9 @@ class TokenShard(NamedTuple):
 
 @dataclasses.dataclass
 class Statistics:
-    """Counts of the kept pairs, their tokens with end tokens, and reasons.
+    """Counts of the kept pairs, of their tokens, and of the dropped pairs.
 
-    `vars` returns them as plain values.
+    Tokens include end tokens. `vars` returns plain values.
     """
 
     pairs: int = 0
@@ -73,7 +72,7 @@ class Statistics:
         return Statistics(*map(operator.add, *both))
 
     def describe(self, max_length: int) -> str:
-        """Returns what is kept and what is dropped as a line of text."""
+        """Returns the counts as one line of text."""
         *others, last = (
             f"{self.dropped[reason]:,} {description}"
             for reason, description in REASONS.items()
@@ -87,21 +86,21 @@ class Statistics:
         )
 
     def check(self, max_length: int) -> None:
-        """Raises InputError if no pair is kept."""
+        """Raises InputError if all pairs are dropped."""
         if not self.pairs:
             raise InputError(
-                f"No pair is left to train on. Received: "
-                f"{self.describe(max_length)}. Increase max_length, or check "
-                "the filters and the data."
+                "No pair is left to train on. Received: "
+                f"{self.describe(max_length)}. "
+                "Increase max_length, or check the filters and the data."
             )
 
 
 class PairEncoder:
-    """Tokenizes pairs, and drops those that training cannot use.
+    """Tokenizes pairs, and drops empty, overlong and uneven ones.
 
-    These have an empty side, one of more than `max_length` tokens, with the
-    end token, or sides of a larger ratio than `max_ratio`. `on_dropped` is
-    called with each of these pairs; `statistics` count all pairs so far.
+    A side may have at most `max_length` tokens with its end token. The ratio of
+    the sides may be at most `max_ratio`. `on_dropped` is called with each
+    dropped pair; `statistics` count all pairs so far.
     """
 
     def __init__(
@@ -123,10 +122,10 @@ class PairEncoder:
     def shards(
         self, pairs: "Iterable[tuple[str, ...]] | tf.data.Dataset"
     ) -> Iterator[TokenShard]:
-        """Yields the ids of the pairs that are kept, in their order.
+        """Yields the ids of the kept pairs in order, in one or more shards.
 
-        There is at least one shard, and only the last one is small. Pairs are
-        source and target, and perhaps a reason for which they are dropped.
+        Only the last shard is small. A pair consists of a source, a target, and
+        optionally the reason for which it is dropped.
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
@@ -149,7 +148,7 @@ class PairEncoder:
     def _encode(self, pairs: Iterable[Pair]) -> Iterator[_FlatIds]:
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
-            # `map` takes all batches that it is given at once.
+            # `map` reads its whole input at once.
             for batches in _batched(_batched(pairs, BATCH), 4 * cores):
                 encoded = executor.map(self._tokenize, batches)
                 for batch, texts in zip(batches, encoded, strict=True):
@@ -166,7 +165,7 @@ class PairEncoder:
         return _FlatIds(ids, np.fromiter(map(len, rows), np.int64))
 
     def _select(self, pairs: Sequence[Pair], texts: _FlatIds) -> _FlatIds:
-        """Counts pairs, and returns the ids of those that are kept."""
+        """Counts pairs, and returns the ids of the kept ones."""
         statistics = self.statistics
         lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens
         reasons = reasons_of_lengths(lengths, *self._limits)
@@ -188,13 +187,13 @@ class PairEncoder:
 
 
 def _decoded(pair: tuple[bytes, bytes]) -> tuple[str, str]:
-    """Returns texts; as in a graph, U+FFFD is each byte that is not UTF-8."""
+    """Returns texts. Invalid bytes become U+FFFD, as in a graph."""
     texts = (text.decode(errors="surrogateescape") for text in pair)
     return tuple(map(replace_invalid, texts))
 
 
 def check_new_vocabulary(vocab_size: int) -> None:
-    """Raises InputError if no tokenizer can have so few tokens."""
+    """Raises InputError if a vocabulary is too small for any text."""
     if vocab_size < _SMALLEST_VOCABULARY:
         raise InputError(
             f"vocab_size must be at least {_SMALLEST_VOCABULARY}: 4 special "
@@ -211,8 +210,7 @@ def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
         raise InputError(
             "batch_tokens counts the tokens of source and target, so it must "
             f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
-            f"batch_tokens={batch_tokens}, max_length={max_length}. Raise "
-            "batch_tokens or lower max_length."
+            f"batch_tokens={batch_tokens}, max_length={max_length}"
         )
 
 

@@ -1,7 +1,7 @@
-"""Filters: which pairs of a corpus `prepare` drops.
+"""Filters of pairs, for `prepare`.
 
-A pair is dropped for the first of these reasons: identical, letters, duplicate,
-empty, long, ratio. The first three depend on its texts.
+A pair is dropped for the first of these reasons: identical, letters, duplicate
+(which depend on its texts), empty, long, ratio.
 """
 
 import contextlib
@@ -27,7 +27,7 @@ from keras_transformer.support.fields import (
 )
 from keras_transformer.support.files import atomic_write
 
-# Reasons to drop pairs, and how a line of statistics describes these pairs.
+# Reasons to drop pairs, and their descriptions in statistics.
 REASONS = {
     "long": "longer than {max_length} tokens",
     "empty": "with an empty side",
@@ -46,34 +46,34 @@ class Pair(NamedTuple):
     dropped_for: str = ""
 
 
-# Returns the reason to drop a source and a target, "" to keep them.
+# A function of source and target: the reason to drop them, or "".
 TextFilter = Callable[[str, str], str]
 
 
 @document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairFilters:
-    """Which pairs are dropped that training could use.
+    """Which pairs to drop besides empty and overlong ones.
 
     The flags of `prepare` are derived from the fields.
     """
 
     max_ratio: float | None = described(
         number_from(1, math.inf),
-        "drop pairs where one side has more than this many times the tokens of "
-        "the other, counted with end tokens",
+        "drop pairs where one side contains more than this many times the "
+        "tokens of the other, counted with end tokens",
         None,
     )
     deduplicate: bool = described(
         BOOLEAN, "keep only the first of equal pairs", False
     )
     drop_identical: bool = described(
-        BOOLEAN, "drop pairs whose source and target are equal", False
+        BOOLEAN, "drop pairs with equal source and target", False
     )
     min_letters: float = described(
         FRACTION,
-        "drop pairs where letters are a smaller share of the characters of a "
-        "side, spaces left out, such as 0.5",
+        "drop pairs where letters are a smaller share of a side's characters, "
+        "not counting spaces, such as 0.5",
         0.0,
     )
 
@@ -81,7 +81,7 @@ class PairFilters:
         check_fields(self)
 
     def text_filters(self, find_duplicates: bool = False) -> list[TextFilter]:
-        """Returns the filters of texts, for one reading of a part."""
+        """Returns new filters of texts, for reading a part once."""
         filters: list[TextFilter] = []
         if self.drop_identical:
             filters.append(lambda x, y: "identical" if x == y else "")
@@ -104,9 +104,9 @@ _is_letter = functools.cache(lambda x: unicodedata.category(x)[0] in "LM")
 
 
 def share_of_letters(text: str) -> float:
-    """Returns the share of letters and their marks, of all but spaces.
+    """Returns the share of letters and marks in a text without its spaces.
 
-    It is 1 for a text without characters, which is dropped as empty.
+    It is 1 for a text of spaces, which is dropped as empty.
     """
     characters = "".join(text.split())
     letters = sum(map(_is_letter, characters))
@@ -114,11 +114,11 @@ def share_of_letters(text: str) -> float:
 
 
 def duplicate_filter() -> TextFilter:
-    """Returns a new filter of all but the first of equal pairs."""
+    """Returns a new filter that keeps only the first of equal pairs."""
     hashes = set()
 
     def find_duplicate(source: str, target: str) -> str:
-        content = f"{source}\0{target}".encode()  # no text has a NUL
+        content = f"{source}\0{target}".encode()  # texts contain no NUL
         key = hashlib.blake2b(content, digest_size=16).digest()
         if key in hashes:
             return "duplicate"
@@ -131,9 +131,9 @@ def duplicate_filter() -> TextFilter:
 def reasons_of_lengths(
     lengths: np.ndarray, max_length: int, max_ratio: float | None
 ) -> np.ndarray:
-    """Returns the reason to drop each pair, "" to keep it, `[pairs]`.
+    """Returns the reason to drop each pair, or "", `[pairs]`.
 
-    The lengths are in tokens with the end tokens, `[pairs, 2]`.
+    Lengths are counted with end tokens, `[pairs, 2]`.
     """
     shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
     is_uneven = longer > (max_ratio or math.inf) * shorter
@@ -143,9 +143,9 @@ def reasons_of_lengths(
 
 @contextlib.contextmanager
 def write_dropped(path: str | os.PathLike) -> Iterator[Callable[[Pair], None]]:
-    """Yields a function that writes a pair: reason, source, target.
+    """Yields a function that writes a pair as reason, tab, source, tab, target.
 
-    The file has them between tabs, and appears when it is complete.
+    The file appears when it is complete.
     """
     with atomic_write(path) as partial, open(partial, "wb") as file:
 

@@ -1,7 +1,6 @@
 """Batches of a pool of pairs: sorted by length, cut, padded.
 
-In shapes, `N` is the number of pairs of a pool, `B` that of a batch, and `L`
-the padded length of a batch.
+Letters: N = pairs in a pool, B = pairs in a batch, L = padded length.
 """
 
 import math
@@ -10,8 +9,8 @@ import tensorflow as tf
 
 from keras_transformer.text import Tokenizer
 
-# With a vocabulary of 8k, 12% to 14% of a batch is padding; a ratio of 1.25
-# gives 16%, and 1.1 gives 10% but half as many shapes again.
+# With a vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25
+# gives 16%; 1.1 gives 10%, but 1.5 times as many shapes.
 _SHORTEST_BUCKET = 8
 _BUCKET_RATIO = 1.15
 
@@ -30,7 +29,7 @@ def padded_rows(
 ) -> tf.Tensor:
     """Returns int32 `[N, (T)]` with end tokens, padded to `[N, max_length]`.
 
-    Rows of one length are several times faster to batch than ragged rows.
+    Dense rows are batched several times faster than ragged ones.
     """
     rows = ids.to_tensor(pad_id, shape=[None, max_length])
     place = tf.range(max_length, dtype=tf.int64) == ids.row_lengths()[:, None]
@@ -41,8 +40,8 @@ def make_batch(
     source: tf.Tensor, labels: tf.Tensor, tokenizer: Tokenizer
 ) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
     """Returns inputs and labels of the model from padded rows, `[B, L]`."""
-    # The decoder's input is the labels shifted right by one position. The end
-    # token would become an input where padding follows it.
+    # The decoder's input is the labels, shifted right by one position. Without
+    # `where` it would contain the end token before padding.
     start = tf.fill([tf.shape(labels)[0], 1], tokenizer.bos_id)
     shifted = tf.concat([start, labels[:, :-1]], axis=1)
     is_token = labels != tokenizer.pad_id
@@ -53,11 +52,11 @@ def make_batch(
 def cut_pool(
     lengths: tf.Tensor, batch_tokens: int, max_length: int
 ) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Returns how the rows of a pool, of lengths int64 `[N]`, become batches.
+    """Cuts the rows of a pool, with lengths int64 `[N]`, into batches.
 
-    A batch takes as many rows as fit when all are padded like its first and
-    longest one. Returns the rows from the longest down, `[N]`; the padded
-    length of each of these, `[N]`; and where among them batches begin and end,
+    A batch takes as many rows as fit when they are padded to the bucket of its
+    first and longest one. Returns the rows from the longest down, `[N]`; their
+    padded lengths, `[N]`; and the begin and end of each batch among them,
     `[batches, 2]`.
     """
     buckets = tf.constant(bucket_lengths(max_length), tf.int64)

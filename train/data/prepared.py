@@ -1,14 +1,14 @@
 """Reads a prepared corpus: the folder that `prepare` writes.
 
-prepared.json            the parts with their statistics, number of shards
+prepared.json            parts with their statistics, number of shards
 tokenizer.model          SentencePiece model
 train-00000.ids.npy      ids of source, target, source, ..., without end tokens
-train-00000.offsets.npy  where each of these texts begins, and the last one ends
-valid-00000.source       texts of a different split of the first part, without
-valid-00000.target       tags, one a line
+train-00000.offsets.npy  begin of each text, and the end of the last
+valid-00000.source       texts of a split of part 0, one per line, without tags
+valid-00000.target
 
-`train/preparation.py` writes it. The arrays are mapped into memory: the pages
-that are in use are shared by all processes, and can be dropped at any time.
+train/preparation.py writes it. The arrays are memory-mapped: processes share
+their pages, and the system can drop them at any time.
 """
 
 import dataclasses
@@ -36,15 +36,15 @@ _ADVICE = (
 
 @dataclasses.dataclass(frozen=True)
 class Prepared:
-    """A corpus, with its split `train` as token ids."""
+    """A corpus with the split `train` as token ids."""
 
     path: Path
     task: Task
-    source: str | None  # language codes, if all parts share them
+    source: str | None  # language code, if all parts share it
     target: str | None
     tokenizer: Tokenizer
-    max_length: int  # of a text, with the end token
-    parts: tuple[Part, ...]  # with the texts of the other splits
+    max_length: int  # tokens of a text, with the end token
+    parts: tuple[Part, ...]  # with texts of the other splits
     num_shards: int
 
     @classmethod
@@ -70,7 +70,7 @@ class Prepared:
             )
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(
-                f"{path / FILE} must be what `prepare` wrote. Received: "
+                f"{path / FILE} must describe a prepared corpus. Received: "
                 f"{error!r}. {_ADVICE}"
             ) from error
 
@@ -81,7 +81,7 @@ class Prepared:
 
     @functools.cached_property
     def shards(self) -> list[TokenShard]:
-        """The ids, mapped into memory."""
+        """The ids, memory-mapped."""
         return [
             TokenShard(*map(_map_array, _shard_paths(self.path, number)))
             for number in range(self.num_shards)
@@ -99,7 +99,7 @@ def _read_part(folder: Path, number: int, values: Mapping[str, Any]) -> Part:
 
 def _map_array(path: Path) -> np.ndarray:
     try:
-        # DLPack does not take what is read-only; "c" never writes.
+        # DLPack rejects read-only arrays; "c" never writes to the file.
         return np.load(path, mmap_mode="c")
     except (OSError, ValueError, EOFError) as error:
         raise InputError(
@@ -111,11 +111,11 @@ def _map_array(path: Path) -> np.ndarray:
 def write_shards(
     folder: Path, shards: Iterable[TokenShard], number: int = 0
 ) -> int:
-    """Writes shards, counted from a number on, and returns the next number."""
+    """Writes shards, numbered from `number` on; returns the next number."""
     for shard in shards:
         paths = _shard_paths(folder, number)
         for path, array in zip(paths, shard, strict=True):
-            # NumPy does not say that a disk is full. A header has 128 bytes.
+            # NumPy does not report a full disk. A header takes 128 bytes.
             reserve_disk_space(path, 128 + array.nbytes)
             np.save(path, array)
         number += 1

@@ -1,4 +1,4 @@
-"""Readers of pairs of texts, and the parts of a corpus that have them."""
+"""Readers of pairs of texts, and the parts of a corpus."""
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -20,13 +20,12 @@ SPLITS = ("train", "valid", "test")
 class Reader:
     """Reads the pairs of a split.
 
-    An iteration yields source and target of each pair, in the order of the
-    files, which it reads. It raises an error at the first fault: a file is
-    missing or damaged, a text is not UTF-8 or has no counterpart, or there are
-    no pairs at all.
+    Each iteration reads the files, and yields source and target in their order.
+    It raises an error at the first fault: a missing or damaged file, a text
+    that is not UTF-8 or lacks a counterpart, or no pairs at all.
     """
 
-    name: str  # in messages
+    name: str  # for messages
     read: Callable[[], Iterator[tuple[str, str]]]
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
@@ -34,8 +33,8 @@ class Reader:
         first = next(pairs, None)
         if first is None:
             raise InputError(
-                f"A corpus must have pairs. Received: {self.name}, which is "
-                "empty."
+                f"A corpus must contain pairs. Received: {self.name}, which is "
+                "empty"
             )
         yield first
         yield from pairs
@@ -43,17 +42,17 @@ class Reader:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part:
-    """A part of a corpus; most corpora have one.
+    """A part of a corpus. Most corpora consist of one.
 
     Args:
         data: As in `open_corpus`.
-        splits: For each split the pairs of source and target.
+        splits: The pairs of source and target of each split.
         source: Language code of the source, or None if it is unknown.
         target: Language code of the target, or None.
         weight: How often a pass over the corpus reads each pair of this part.
-        tag: What its sources begin with: a tag such as `<bt>` or `>>fra<<`, or
-            several that spaces separate; the first one may be a language.
-        statistics: Those of the split `train`, if it is prepared.
+        tag: Prepended to its sources: a tag such as `<bt>` or `>>fra<<`, or
+            several, separated by spaces. Only the first may be a language.
+        statistics: Counts of the split `train`, if it is prepared.
     """
 
     data: Sequence[str]
@@ -69,8 +68,8 @@ class Part:
         check_tags(self.tags)
         if any(tag.startswith(">>") for tag in self.tags[1:]):
             raise InputError(
-                "A language must be the first tag, such as `>>deu<< <bt>`, and "
-                f"the only language. Received: tag={self.tag!r}"
+                "Only the first tag may be a language, such as `>>deu<< <bt>`. "
+                f"Received: tag={self.tag!r}"
             )
 
     @property
@@ -80,13 +79,13 @@ class Part:
 
     @property
     def language(self) -> str | None:
-        """The first of the tags if it is a language, such as `>>fra<<`."""
+        """The tag of the language, such as `>>fra<<`, if there is one."""
         return next((x for x in self.tags if x.startswith(">>")), None)
 
     def pairs(
         self, split: str, filters: Sequence[TextFilter] = ()
     ) -> Iterator[Pair]:
-        """Yields the pairs of a split with tags; filters do not see these."""
+        """Yields the pairs of a split with tags, which filters do not see."""
         tags = "".join(f"{tag} " for tag in self.tags)
         for source, target in self.splits[split]:
             reason = ""
@@ -99,16 +98,16 @@ class Part:
 
 
 def shared_language(parts: Iterable[Part], side: str) -> str | None:
-    """Returns the source or the target language if all parts share it."""
+    """Returns the language of a side if all parts share it."""
     languages = {getattr(part, side) for part in parts}
     return languages.pop() if len(languages) == 1 else None
 
 
 def without_tuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":
-    """Returns the dataset without the tuning of tf.data.
+    """Returns the dataset without the autotuning of tf.data.
 
-    The thread that tunes can miss that its iterator is deleted. The deletion
-    then waits for as long as the iterator has lived, up to a minute.
+    Deleting an iterator joins its tuning thread, which may sleep for as long as
+    the iterator has lived, up to a minute.
     """
     import tensorflow as tf
 

@@ -19,7 +19,7 @@ _COLUMNS = Rule(
     lambda x: [isinstance(y, int) and y >= 1 for y in x] == [True, True],
     "the numbers of two columns, counted from 1",
 )
-# Lines of a file that show what its columns contain.
+# Lines from which the form of a file is guessed.
 _FIRST_LINES = 100
 _NUMBER = re.compile(r"\s*-?\d[\d.,]*(e-?\d+)?\s*", re.IGNORECASE)
 
@@ -27,17 +27,17 @@ _NUMBER = re.compile(r"\s*-?\d[\d.,]*(e-?\d+)?\s*", re.IGNORECASE)
 def open_folder(
     folder: str, source: str | None, target: str | None
 ) -> dict[str, Reader]:
-    """Returns the splits that the files `SPLIT.LANGUAGE` of a folder form."""
+    """Returns the splits of the files `SPLIT.LANGUAGE` in a folder."""
     files = {
         without_suffix(name): name
         for name in sorted(os.listdir(folder), reverse=True)
         if name.partition(".")[0] in SPLITS
     }
     languages = sorted({name.partition(".")[2] for name in files})
-    content = f"The folder has files for: {', '.join(languages) or 'none'}"
+    content = f"The folder contains files for: {', '.join(languages) or 'none'}"
     if not source or not target:
         raise InputError(
-            "A folder needs the language codes of source and target, the "
+            "A folder requires the language codes of source and target, the "
             f"extensions of its files. Received: {folder} with "
             f"source={source!r}, target={target!r}. {content}"
         )
@@ -51,13 +51,13 @@ def open_folder(
             splits[split] = open_two_files(present)
         elif present:
             raise InputError(
-                f"A split must have {' and '.join(sides)}. Received: "
+                f"A split must consist of {' and '.join(sides)}. Received: "
                 f"{present[0]} alone. {content}"
             )
     if not splits:
         raise InputError(
-            f"A folder must have train.{source} and train.{target}, or such "
-            f"files for valid or test. Received: {folder}. {content}"
+            f"A folder must contain train.{source} and train.{target}, or the "
+            f"same for valid or test. Received: {folder}. {content}"
         )
     return splits
 
@@ -74,7 +74,7 @@ def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
             counts = (sum(1 for _ in _read_lines(path)) for path in paths)
             sides = map("{} with {} lines".format, paths, counts)
             raise InputError(
-                "Both sides of a corpus must have the same number of lines. "
+                "Both sides of a corpus must contain the same number of lines. "
                 f"Received: {', '.join(sides)}"
             )
         yield pair
@@ -89,8 +89,8 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
     if suffix != ".tsv" and not any("\t" in line for line in lines):
         raise InputError(
             "A single file must be a .tsv file with source, tab, target on "
-            f"each line. Received: {path}. If it has one language, name the "
-            "file of the other language too; of a treebank, name the folder."
+            f"each line. Received: {path}. Pass a text file with the file of "
+            "the other language, and a treebank as its folder."
         )
     if columns is None:
         columns = 1, 2
@@ -100,14 +100,14 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
 
 
 def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:
-    """Warns if the first of several columns contains ids or scores."""
+    """Warns if the first column seems to contain ids or scores."""
     columns = zip(*(line.split("\t") for line in lines), strict=False)
     are_numbers = [all(map(_NUMBER.fullmatch, cells)) for cells in columns]
     if are_numbers.count(False) > 1 and are_numbers[0]:
         logger.warning(
-            f"{path} is read with columns 1 and 2, and the first contains "
-            "numbers only. Choose the columns of source and target with "
-            "columns, such as --columns 2 3."
+            f"{path} is read with columns=[1, 2], and the first contains only "
+            "numbers. Choose the columns of source and target, such as "
+            "columns=[2, 3]."
         )
 
 
@@ -119,19 +119,18 @@ def _read_table(
         cells = line.split("\t", last)
         if len(cells) < last:
             raise InputError(
-                f"Each line must have {last} columns or more, with tabs "
-                f"between them. Received: {path}, line {number}, with "
-                f"{len(cells)}"
+                f"Each line must contain {last} columns or more, separated by "
+                f"tabs. Received: {path}, line {number}, with {len(cells)}"
             )
         yield cells[source - 1], cells[target - 1]
 
 
 def _read_lines(path: str) -> Iterator[str]:
-    """Yields the lines without their ends and a leading byte order mark."""
+    """Yields lines without line ends and without a byte order mark."""
     with open(path, "rb") as file, decompressed(file, path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip(b"\r"):
-                return  # behind the last LF
+                return  # after the last LF
             text = line.rstrip(b"\r\n")
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)

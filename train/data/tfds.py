@@ -1,4 +1,4 @@
-"""Corpora of TensorFlow Datasets."""
+"""Corpora from TensorFlow Datasets."""
 
 import contextlib
 import functools
@@ -13,7 +13,7 @@ from keras_transformer.train.data.reading import Reader, without_tuning
 if TYPE_CHECKING:
     import tensorflow_datasets as tfds
 
-# Pairs that are read at once. One at a time is far slower.
+# Pairs per batch; one at a time is far slower.
 _BATCH = 1024
 
 
@@ -64,8 +64,7 @@ def _read(
 ) -> Iterator[tuple[str, str]]:
     import tensorflow_datasets as tfds
 
-    # One file at a time, in the order of the files. Without a cache, which
-    # would stay in memory.
+    # One file after the other; a cache would stay in memory.
     order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
     with _explained(f"{name}, split {split}"):
         examples = builder.as_dataset(
@@ -79,14 +78,14 @@ def _read(
 
 @contextlib.contextmanager
 def _explained(name: str) -> Iterator[None]:
-    """Turns any error into an InputError: a dataset is a program of others."""
+    """Turns any error of a dataset's own program into an InputError."""
     try:
         yield
     except Exception as error:
-        # The rest of a message may list every dataset there is.
+        # Further lines may list all datasets.
         reason, *_ = str(error).strip().splitlines() or [""]
         raise InputError(
-            "tfds: must be followed by a dataset that TensorFlow Datasets can "
-            "read, and its configuration, such as tfds:wmt14_translate/de-en. "
+            "tfds: must be followed by a readable dataset and its config, "
+            "such as tfds:wmt14_translate/de-en. "
             f"Received: {name}, {type(error).__name__}: {reason:.300}"
         ) from error

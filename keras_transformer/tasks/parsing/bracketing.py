@@ -1,20 +1,19 @@
-"""Scores of trees by their brackets, as the program evalb counts them.
+"""Scores of trees by their brackets, as counted by the program evalb.
 
-The rules are those of evalb with its parameters COLLINS.prm (Sekine and
-Collins, 1997), by which parsers are compared on the Penn Treebank:
+The rules follow evalb with the parameters COLLINS.prm (Sekine and Collins,
+1997), the standard on the Penn Treebank:
 
 - A bracket is a constituent's label, first word and last word. Tags are not
   brackets. A bracket that occurs several times is counted each time.
-- Words with a tag of punctuation (`PUNCTUATION`) are removed first, and
-  then constituents without words.
-- Roots are not counted, and neither are the functions of labels: `NP-SBJ` is
-  `NP`. `PRT` is `ADVP`.
-- Sentences without words, apart from punctuation, are left out.
+- Words tagged as punctuation (`PUNCTUATION`) are removed first, and then
+  constituents without words.
+- Roots are not counted. Functions are removed from labels: `NP-SBJ` is `NP`.
+  `PRT` is `ADVP`.
+- Sentences without words other than punctuation are omitted.
 
-The tags of the references decide which words are punctuation, in both trees.
-evalb takes each tree's own tags, and leaves out sentences whose numbers of
-words differ then, which would reward wrong tags. Where the tags agree the
-scores are those of evalb.
+In both trees the reference's tags decide which words are punctuation. evalb
+uses each tree's own tags and omits sentences where the numbers of words then
+differ, which would reward wrong tags. If the tags agree, so do the scores.
 """
 
 from collections import Counter
@@ -35,7 +34,7 @@ def bracketing_scores(
 
     Args:
         hypotheses: Trees of a parser, as texts: `str(tree)`.
-        references: The correct tree of each.
+        references: The correct trees.
 
     Returns:
         Percentages over all sentences together:
@@ -57,7 +56,8 @@ def bracketing_scores(
         words, expected = (tree.words for tree in trees)
         if words != expected:
             raise InputError(
-                "A hypothesis must have the words of its reference. Received: "
+                "A hypothesis and its reference must have the same words. "
+                "Received: "
                 f"sentence {number} with the words {' '.join(words)!r} instead "
                 f"of {' '.join(expected)!r}"
             )
@@ -83,7 +83,7 @@ def bracketing_scores(
 
 
 def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
-    """Returns the counts of one sentence that the scores are made of."""
+    """Returns the counts of one sentence."""
     tags = reference.tags
     counted = [tag not in PUNCTUATION for tag in tags]
     if not any(counted):
@@ -110,10 +110,7 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
 def _brackets(
     tree: Tree, counted: Sequence[bool]
 ) -> Iterator[tuple[str, int, int]]:
-    """Yields label, first word and the word after the last of each bracket.
-
-    Words that are not counted are removed.
-    """
+    """Yields label, first word and end of each bracket, in counted words."""
     starts: list[int] = []
     is_counted = iter(counted)
     position = 0

@@ -3,12 +3,12 @@
 The sequence of a sentence is its tree in the order of the text, without the
 root: `(NP` opens a constituent, `▁the` is a word, `/DT` is the tag of the
 word before it, and `)NP` closes a constituent. All but the words are symbols.
-The words of a tree are those of the sentence that is parsed; those that a model
-writes tell which words its tags stand for.
+The tree gets the words of the parsed sentence; the words that a model writes
+only align its tags with them.
 
 As in Vinyals et al., 2015 (Grammar as a Foreign Language), which section 6.3
-of the paper refers to, except that tags and words are kept. A model that only
-writes symbols has to count how many words it has passed.
+of the paper cites, except that tags and words are kept: without them a model
+would have to count the words.
 """
 
 from collections.abc import Iterable
@@ -17,7 +17,7 @@ from keras_transformer.tasks.parsing.trees import Tree
 
 # The first character of a word, as in SentencePiece.
 WORD = "▁"
-# Tag of the words that a sequence has no tag for, as in OntoNotes.
+# Tag of words for which the sequence contains no tag, as in OntoNotes.
 UNKNOWN_TAG = "XX"
 
 

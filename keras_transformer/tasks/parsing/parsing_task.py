@@ -18,15 +18,15 @@ from keras_transformer.text.normalization import normalize_source
 class ParsingTask(Task):
     """Sentence to tree, scored by evalb's labelled F1.
 
-    A source is a sentence, a target its tree in brackets. The model reads the
-    words and writes symbols (`linearization.py`), which have ids of their own
-    in the vocabulary. Its output is repaired (`repair.py`), so that every
-    output is a tree over exactly the words of the sentence.
+    A source is a sentence, a target its tree in brackets. The model reads
+    words and writes words and symbols (`linearization.py`), which have
+    separate ids. Its output is repaired (`repair.py`) to a tree over exactly
+    the words of the sentence.
 
     Args:
-        split_words: Whether sources are text, which is split into words as in
-            the Penn Treebank. If False they are words, separated by spaces,
-            as in the pairs of a treebank.
+        split_words: Whether to split sources into words as in the Penn
+            Treebank. If False they are words separated by spaces, as in the
+            pairs of a treebank.
     """
 
     name = "parsing"
@@ -64,9 +64,8 @@ class ParsingTask(Task):
         missing = sorted(set(needed) - set(vocabulary.symbols))
         if missing:
             raise InputError(
-                "A parser can only be trained further on trees with the labels "
-                "and tags that its vocabulary has. Received: trees that need "
-                f"{' '.join(missing)}"
+                "Trees must have labels and tags from the parser's vocabulary. "
+                f"Received: trees that need {' '.join(missing)}"
             )
 
     def _words(self, source: str) -> list[str]:
@@ -86,11 +85,11 @@ class ParsingTask(Task):
         words = [x[1:] for row in rows for x in row if x.startswith(WORD)]
         ids = iter(vocabulary.encode(words))
 
-        def ids_of(part: str) -> list[int]:
+        def encode(part: str) -> list[int]:
             is_word = part.startswith(WORD)
-            return next(ids) if is_word else [vocabulary.id_of_piece(part)]
+            return next(ids) if is_word else [vocabulary.piece_to_id(part)]
 
-        return [[*chain.from_iterable(map(ids_of, row))] for row in rows]
+        return [[*chain.from_iterable(map(encode, row))] for row in rows]
 
     def decode(
         self, vocabulary: Tokenizer, ids: Sequence[int], source: str

@@ -11,52 +11,47 @@ from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
 
-# Once, however often a file is read.
-_warn = functools.cache(logging.getLogger(__name__).warning)
+_warn = functools.cache(logging.getLogger(__name__).warning)  # once per file
 
 ROOTS = (ROOT, "S1", "ROOT")
 EMPTY = "-NONE-"
 
 
 def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
-    """Yields the trees of a file, normalized as parsers are trained on them.
+    """Yields the trees of a file, normalized as usual for training parsers.
 
     - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
-      a label, and is put over a tree that has none of them.
+      a label, and is added to trees without a root.
     - Empty elements (`-NONE-`) are removed, with the constituents that
-      contain nothing else. Trees without words are left out, and counted in
-      a warning.
-    - Functions and indices of labels are removed: `NP-SBJ-1` becomes `NP`,
-      and so does `NP=2`. The first of several labels is taken: `ADVP|PRT`
-      becomes `ADVP`. Labels that begin with a hyphen (`-LRB-`) stay.
-
-    A constituent whose only child has the same label stays, too.
+      contain nothing else. Trees without words are skipped with a warning.
+    - Functions and indices are removed from labels: `NP-SBJ-1` and `NP=2`
+      become `NP`. `ADVP|PRT` becomes `ADVP`. Labels that begin with a hyphen
+      (`-LRB-`) are kept.
 
     Args:
-        path: A file in UTF-8, perhaps compressed, with one or more lines a
-            tree; see `read_bracketed`. It is read as the trees are taken.
+        path: A file in UTF-8, perhaps compressed, with one or more lines per
+            tree. It is read lazily.
 
     Raises:
-        InputError: If the file is not of this format. The message names the
-            line.
+        InputError: If the format is wrong. The message names the line.
         OSError: If the file cannot be read.
 
     Reference:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
-    left_out = 0
+    skipped = 0
     for _, tree in read_bracketed(_read_lines(path), str(path)):
         tree = _normalize(tree)
         if tree.children:
             yield tree
         else:
-            left_out += 1
-    if left_out:
-        _warn(f"{path}: {left_out:,} trees without words are left out")
+            skipped += 1
+    if skipped:
+        _warn(f"{path}: skipped {skipped:,} trees without words")
 
 
 def _read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the lines of a file; a byte order mark is left out."""
+    """Yields the lines of a file without its byte order mark."""
     with Path(path).open("rb") as file, decompressed(file, path) as text:
         for number, line in enumerate(text, 1):
             try:
@@ -69,7 +64,7 @@ def _read_lines(path: str | os.PathLike) -> Iterator[str]:
 
 
 def _normalize(tree: Tree) -> Tree:
-    # Children of the constituents that are open, below the root.
+    # Children of each open constituent, the root's first.
     stack: list[list[Tree]] = [[]]
     for event, node in tree.walk():
         label = base_label(node.label)
@@ -86,5 +81,5 @@ def _normalize(tree: Tree) -> Tree:
 
 
 def base_label(label: str) -> str:
-    """Returns a label without its functions and indices; see `read_trees`."""
+    """Returns a label without functions and indices; see `read_trees`."""
     return re.split(r"[-=|]", label)[0] or label

@@ -1,4 +1,4 @@
-"""Makes a tree of any sequence of symbols, by the rules in docs/parsing.md."""
+"""Repairs sequences of symbols to trees, by the rules in docs/parsing.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -16,10 +16,13 @@ def restore_tree(
     words: Sequence[str],
     spelled: Iterable[str],
 ) -> tuple[Tree, bool]:
-    """Returns the tree that a sequence stands for, and whether it was repaired.
+    """Returns the tree of a sequence, and whether it was repaired.
 
-    The sequence consists of symbols and pieces of words. `words` are those of
-    the sentence, without round brackets, and `spelled` their joined pieces.
+    Args:
+        pieces: Symbols and pieces of words.
+        are_symbols: Whether each piece is a symbol.
+        words: The words of the sentence, without round brackets.
+        spelled: The joined pieces of each word.
     """
     symbols, written, word = [], [], ""
     for piece, is_symbol in zip(pieces, are_symbols, strict=True):
@@ -38,8 +41,8 @@ def restore_tree(
 def _build(
     symbols: Sequence[str], places: Iterator[int | None], words: Sequence[str]
 ) -> Tree:
-    """Returns the tree of symbols; `places` has the word of each tag."""
-    # The label and the children, until now, of what is open.
+    """Returns the tree of symbols; `places` yields the word of each tag."""
+    # Label and children so far of each open constituent.
     stack: list[tuple[str, list[Tree]]] = [(ROOT, [])]
     used = 0
 
@@ -70,10 +73,7 @@ def _build(
 
 
 def align(written: Sequence[str], words: Sequence[str]) -> list[int | None]:
-    """Returns the place of each written word in a sentence, None if surplus.
-
-    Rule 2 chooses among the alignments with the fewest edits.
-    """
+    """Returns the place of each written word in a sentence, None if surplus."""
     if written == words:  # as in most outputs
         return list(range(len(words)))
     n = len(words)

@@ -11,7 +11,7 @@ from typing import Literal
 from keras_transformer.support.errors import InputError
 
 ROOT = "TOP"
-# Separators are those of ASCII. A no-break space is part of a word.
+# Only ASCII whitespace separates: a no-break space is part of a word.
 _ATOM = re.compile(r"[^() \t\n\r\f\v]+")
 _TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
 
@@ -25,7 +25,7 @@ class Tree:
     Args:
         label: Category of the constituent, or tag of the word.
         children: The constituents and tagged words inside; or the word, as a
-            `str`. An empty tuple is a sentence without words: such a tree
+            `str`; or an empty tuple for a sentence without words, which
             cannot be a child.
 
     Raises:
@@ -49,10 +49,9 @@ class Tree:
         for name, text in (("label", self.label), ("word", word)):
             if text is not None and not _ATOM.fullmatch(text):
                 raise InputError(
-                    f"A {name} must be a text without brackets and "
-                    f"whitespace. Received: {name}={text!r}. Write the "
-                    "brackets of words as -LRB- and -RRB-: "
-                    "`escape_brackets(word)`."
+                    f"A {name} must not be empty or contain brackets or "
+                    f"whitespace. Received: {name}={text!r}. Write brackets "
+                    "as -LRB- and -RRB-: `escape_brackets(word)`."
                 )
 
     @classmethod
@@ -69,7 +68,7 @@ class Tree:
         trees = [tree for _, tree in read_bracketed(text.split("\n"))]
         if len(trees) != 1:
             raise InputError(
-                "A text must have one tree. Received: "
+                "A text must contain one tree. Received: "
                 f"{len(trees)} trees in {text!r:.60}"
             )
         return trees[0]
@@ -77,10 +76,10 @@ class Tree:
     def walk(self) -> Iterator[tuple[Literal["open", "word", "close"], "Tree"]]:
         """Yields the tree in the order of its text.
 
-        `"open"` and `"close"` come with each constituent, `"word"` with each
-        tagged word.
+        Each constituent comes with `"open"` and `"close"`, each tagged word
+        with `"word"`.
         """
-        # A constituent whose children are on the stack is there twice.
+        # True: the children of the constituent were yielded.
         stack: list[tuple[bool, Tree]] = [(False, self)]
         while stack:
             closing, tree = stack.pop()
@@ -129,12 +128,12 @@ class Tree:
 def read_bracketed(
     lines: Iterable[str], name: str = "text"
 ) -> Iterator[tuple[int, Tree]]:
-    """Yields each tree of a text, and the number of the line it begins in.
+    """Yields each tree of a text with the number of its first line.
 
-    A tree may take several lines, and a line may have several trees. An
+    A tree may take several lines, and a line may contain several trees. An
     InputError names the text and the line.
     """
-    # The label and the children, until now, of each open bracket.
+    # Label and children so far of each open bracket.
     stack: list[list[str | Tree]] = []
     start = 0
 
@@ -181,7 +180,7 @@ def pretty(tree: Tree, width: int = 80) -> str:
 
     Args:
         tree: The tree.
-        width: A constituent that is shorter is written in one line.
+        width: Shorter constituents are written in one line.
     """
     lines: list[str] = []
     starts: list[int] = []  # first line of each open constituent
@@ -195,7 +194,7 @@ def pretty(tree: Tree, width: int = 80) -> str:
         else:
             lines[-1] += ")"
             start = starts.pop()
-            # A child that takes several lines is too long already.
+            # If a child takes several lines, it is too long already.
             if len(lines) - start == 1 + len(node.children):
                 children = map(str.lstrip, lines[start + 1 :])
                 line = " ".join([lines[start], *children])

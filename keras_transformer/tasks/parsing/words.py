@@ -4,8 +4,8 @@ import re
 
 from keras_transformer.tasks.parsing.trees import escape_brackets
 
-# Quotes become `` and '', brackets -LRB- and the like; punctuation and clitics
-# are words. Patterns and replacements, in the order in which they are applied.
+# Patterns and replacements, applied in this order. Quotes become `` and '',
+# brackets -LRB- etc.; punctuation and clitics become words.
 _RULES = (
     ("[‘’]", "'"),
     ("“", " `` "),
@@ -32,12 +32,12 @@ _RULES = (
 
 
 def split_words(text: str) -> list[str]:
-    """Returns the words of a sentence without Unicode's other spaces."""
+    """Splits a sentence with plain spaces into words."""
     for pattern, replacement in _RULES:
         text = re.sub(pattern, replacement, text, flags=re.ASCII)
     return read_words(text)
 
 
 def read_words(text: str) -> list[str]:
-    """Returns words that spaces separate, without round brackets."""
+    """Splits at spaces and escapes round brackets."""
     return re.findall(r"[^\t-\r ]+", escape_brackets(text))

@@ -1,8 +1,7 @@
-"""What OpenNMT-tf itself computes with checkpoints that it wrote.
+"""Checkpoints that OpenNMT-tf wrote, imported, against OpenNMT-tf.
 
-In an environment with OpenNMT-tf, which needs Python <= 3.11, first run
-`python tests/helpers/opennmt_models.py FOLDER`; then these tests with the
-environment variable OPENNMT_MODELS=FOLDER.
+`make test-converters` first runs opennmt_models.py in an environment with
+OpenNMT-tf, and names its folder in OPENNMT_MODELS.
 """
 
 import dataclasses
@@ -11,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from marian_npz import DEMO
 from padded_search import search_padded
+from pieces import demo_lines
 
 from keras_transformer import convert
 
@@ -24,7 +23,7 @@ END, LENGTH = 2, 30
 
 
 class Case:
-    """A model here, and what OpenNMT-tf computed with it."""
+    """A model of OpenNMT-tf with its results, and its import."""
 
     def __init__(self, folder):
         self.expected = dict(np.load(folder / "expected.npz"))
@@ -36,7 +35,7 @@ class Case:
         self.source = self.expected["source_ids"].astype("int32")
 
     def hypotheses(self, name):
-        """The best of OpenNMT-tf's `greedy` or `beam` search, with its end."""
+        """Returns the best of a search, `greedy` or `beam`, with the end."""
         rows = self.expected[f"{name}_ids"]
         lengths = self.expected[f"{name}_lengths"]
         return [
@@ -51,16 +50,13 @@ def case(request):
 
 
 def test_ids_of_sources(case):
-    texts = (DEMO / "test.en").read_text("utf-8").splitlines()
     vocabulary = case.vocabulary.source
-    rows = vocabulary.encode(texts[: len(case.source)])
+    rows = vocabulary.encode(demo_lines("test.en", len(case.source)))
     if vocabulary.source_eos_id == END:
         rows = [[*row, END] for row in rows]
     lengths = case.expected["source_lengths"]
-    assert [
-        row[:length].tolist()
-        for row, length in zip(case.source, lengths, strict=True)
-    ] == rows
+    pairs = zip(case.source, lengths, strict=True)
+    assert [row[:length].tolist() for row, length in pairs] == rows
     assert any(vocabulary.unk_id in row for row in rows)
 
 
@@ -75,84 +71,23 @@ def test_logits(case):
 
 @pytest.mark.parametrize("name", ["greedy", "beam"])
 def test_searches(case, name):
-    """The searches here find the same, or what scores better.
+    """Our searches find the same, or translations with a higher score.
 
-    That of OpenNMT-tf keeps finished hypotheses among the K, changes their
-    penalty in the steps that follow, and mixes up their log P when they change
-    places. Random models, whose outputs are all unlikely, show it often.
+    OpenNMT-tf's beam search keeps finished hypotheses in the beam, changes
+    their penalty in later steps, and confuses their log P when they move.
+    Random models, where all outputs are unlikely, show it often.
     """
     settings = case.search
     if name == "greedy":
         settings = dataclasses.replace(settings, beam_size=1)
     found = search_padded(case.model, case.vocabulary, case.source, settings)
     scores = found.scores[:, 0]
-    ours = [
-        row[:length].tolist()
-        for row, length in zip(
-            found.ids[:, 0], found.lengths[:, 0], strict=True
-        )
-    ]
+    rows = zip(found.ids[:, 0], found.lengths[:, 0], strict=True)
+    ours = [row[:length].tolist() for row, length in rows]
     theirs = case.hypotheses(name)
-    lengths = np.array([len(row) for row in theirs])
-    # Their log P, by logits of OpenNMT-tf.
-    log_probs = case.expected[f"{name}_log_probs"]
-    expected = log_probs / settings.penalty(lengths.astype("float32"))
+    lengths = np.array([len(row) for row in theirs], "float32")
+    expected = case.expected[f"{name}_log_probs"] / settings.penalty(lengths)
     same = np.array([a == b for a, b in zip(ours, theirs, strict=True)])
     assert same.mean() >= (1.0 if name == "greedy" else 0.25)
     np.testing.assert_allclose(scores[same], expected[same], atol=2e-4)
     assert (scores >= expected - 1e-4).all()
-
-
-def test_the_search_of_opennmt_tf(case):
-    """Its algorithm, with the probabilities here, finds exactly the same."""
-    found = opennmt_search(case, case.search.beam_size, case.search.alpha)
-    assert found == case.hypotheses("beam")
-
-
-def opennmt_search(case, size, alpha):
-    """The beam search of OpenNMT-tf 2.32, its faults included."""
-    batch = len(case.source)
-    rows = np.arange(batch)[:, None]
-    ids = np.full((batch, size, 1), case.vocabulary.bos_id)
-    log_probs = np.full((batch, size), -np.inf, "float32")
-    log_probs[:, 0] = 0
-    finished = np.zeros((batch, size), bool)
-    lengths = np.zeros((batch, size), int)
-    results = [None] * batch
-    for step in range(LENGTH):
-        found = next_log_probs(case, ids)
-        found[finished] = -np.inf
-        found[finished, END] = 0
-        total = log_probs[:, :, None] + found
-        # Finished hypotheses are longer by one than when they were finished.
-        penalty = ((5 + lengths + 1.0) / 6) ** alpha
-        flat = (total / penalty[:, :, None]).reshape(batch, -1)
-        best = np.argsort(-flat, axis=1, kind="stable")[:, :size]
-        parents, tokens = np.divmod(best, found.shape[-1])
-        lengths = (lengths + ~finished)[rows, parents]
-        finished = finished[rows, parents]
-        # The value of a finished hypothesis stays in the slot that it leaves.
-        log_probs = np.where(
-            finished, log_probs, total.reshape(batch, -1)[rows, best]
-        )
-        finished |= tokens == END
-        ids = np.concatenate([ids[rows, parents], tokens[:, :, None]], axis=2)
-        for i in range(batch):
-            last = finished[i].all() or step == LENGTH - 1
-            if last and results[i] is None:
-                first = [token for token in ids[i, 0, 1:] if token != END]
-                results[i] = [*map(int, first), END]
-    return results
-
-
-def next_log_probs(case, ids):
-    batch, size, length = ids.shape
-    logits = case.model(
-        {
-            "source": np.repeat(case.source, size, axis=0),
-            "target": ids.reshape(-1, length).astype("int32"),
-        }
-    ).numpy()[:, -1]
-    logits -= logits.max(axis=-1, keepdims=True)
-    logits -= np.log(np.exp(logits).sum(axis=-1, keepdims=True))
-    return logits.reshape(batch, size, -1)

@@ -1,4 +1,4 @@
-"""Quantized weights, each of which is stored once."""
+"""Quantized weights, each stored once."""
 
 import collections
 
@@ -9,8 +9,7 @@ from ai_edge_litert.schema_py_generated import ModelT, TensorType
 import keras_transformer as kt
 from keras_transformer.export import save_litert
 
-# What the graphs take without their weights.
-GRAPHS = 70_000
+GRAPHS = 70_000  # bytes of the graphs without weights
 
 
 def read_model(folder):
@@ -50,20 +49,17 @@ def int8(translator, tmp_path_factory):
     return save_litert(translator, path, "int8")
 
 
-def test_int8_translates_what_the_model_has_learned(int8, translator, pairs):
+def test_int8_translations(int8, translator, pairs):
     loaded = kt.open_translator(int8)
     assert loaded.dtype == "int8"
     assert loaded(list(pairs)) == list(pairs.values())
     errors = errors_per_token(int8, translator, pairs)
     assert 0 < errors.max() < 0.05
-
-
-def test_int8_takes_a_byte_per_weight(int8, translator):
     check_size(int8, translator, 1.1)
 
 
 def test_int8_rows_are_those_of_the_model(int8, translator):
-    """A row is of a token or of an output, up to a factor."""
+    """A row belongs to a token or an output, up to a factor."""
     model = read_model(int8)
     check_weights_are_stored_once(model)
     kept = collections.defaultdict(list)  # by width
@@ -93,7 +89,6 @@ def test_float16(translator, pairs, tmp_path):
     assert 0 < errors_per_token(folder, translator, pairs).max() < 0.005
 
 
-@pytest.mark.slow
 def test_float32(translator, pairs, litert_folder):
     check_size(litert_folder, translator, 4.05)
     check_weights_are_stored_once(read_model(litert_folder))

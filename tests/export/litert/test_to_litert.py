@@ -1,4 +1,4 @@
-"""The folder for LiteRT: what it has, and what is refused."""
+"""The folder for LiteRT: its files, and models that are not exported."""
 
 import dataclasses
 import hashlib
@@ -8,6 +8,7 @@ import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from random_models import random_translator
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
@@ -15,40 +16,22 @@ from keras_transformer.export.litert import to_litert as writer
 from keras_transformer.support.errors import InputError
 
 
-@pytest.fixture(scope="module")
-def folder(translator, tmp_path_factory):
-    """The export of the trained translator. Tests must not change it."""
-    path = tmp_path_factory.mktemp("models") / "new" / "en-de"
-    return save_litert(translator, path, metadata={"by": "me"})
-
-
 @pytest.fixture
-def converted(folder, monkeypatch):
-    """Makes the trained model what conversion, which takes long, returns."""
-    content = (folder / "model.tflite").read_bytes()
+def converted(litert_folder, monkeypatch):
+    """Replaces the conversion, which is slow, by the trained model."""
+    content = (litert_folder / "model.tflite").read_bytes()
     monkeypatch.setattr(writer, "_convert", lambda *_: content)
 
 
-def listing(path):
-    return {child.name for child in path.iterdir()}
-
-
-# === What is in the folder ===
-
-
-def test_files(folder, translator):
-    assert listing(folder) == {
+def test_files_and_metadata(litert_folder, translator):
+    assert {child.name for child in litert_folder.iterdir()} == {
         *("model.tflite", "tokenizer.model", "keras_transformer.json"),
         "README.md",
     }
-    assert listing(folder.parent) == {"en-de"}
-    tokenizer = kt.Tokenizer.load(folder / "tokenizer.model")
+    tokenizer = kt.Tokenizer.load(litert_folder / "tokenizer.model")
     assert tokenizer.digest == translator.tokenizer.digest
-
-
-def test_metadata(folder, translator):
-    found = json.loads((folder / "keras_transformer.json").read_text())
-    model = (folder / "model.tflite").read_bytes()
+    found = json.loads((litert_folder / "keras_transformer.json").read_text())
+    model = (litert_folder / "model.tflite").read_bytes()
     assert found == {
         "keras_transformer": kt.__version__,
         "tensorflow": tf.__version__,
@@ -66,9 +49,8 @@ def test_metadata(folder, translator):
         "eos_id": 3,
         "banned_ids": [0, 1, 2],
         "runs": [],
-        "by": "me",
     }
-    assert kt.open_translator(folder).metadata == found
+    assert kt.open_translator(litert_folder).metadata == found
 
 
 def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
@@ -79,31 +61,16 @@ def test_a_translator_that_samples(model, tokenizer, converted, tmp_path):
     assert found("dog") == "Hund"
 
 
-# === What is refused ===
-
-
-def small_model(tokenizer, **fields):
-    classes = {k: fields.pop(k) for k in [*fields] if k.endswith("_class")}
-    sizes = dict(vocab_size=tokenizer.vocab_size, max_length=24)
-    sizes |= dict(num_layers=1, d_model=8, d_ff=8, num_heads=2)
-    return kt.Transformer(kt.TransformerConfig(**sizes | fields), **classes)
-
-
-def refused(translator, tmp_path, message, error=InputError, **arguments):
-    with pytest.raises(error, match=message):
-        save_litert(translator, tmp_path / "model", **arguments)
-    assert not listing(tmp_path)
-
-
 @pytest.mark.parametrize("policy", ["bfloat16", "mixed_float16"])
 def test_other_dtypes(tokenizer, tmp_path, policy):
     keras.config.set_dtype_policy(policy)
-    other = kt.Translator(small_model(tokenizer), tokenizer)
-    refused(other, tmp_path, f"dtype={policy}")
+    translator = random_translator(tokenizer, num_layers=1)
+    with pytest.raises(InputError, match=f"dtype={policy}"):
+        save_litert(translator, tmp_path / "model")
 
 
 class OtherFeedForward(kt.layers.FeedForward):
-    """Computes something else, with operations that LiteRT has."""
+    """Computes a different function, with operations that LiteRT has."""
 
     def call(self, x, *arguments, **options):
         return super().call(x, *arguments, **options) + 0.1 * tf.tanh(x)
@@ -111,8 +78,9 @@ class OtherFeedForward(kt.layers.FeedForward):
 
 @pytest.mark.slow
 def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
-    model = small_model(tokenizer, feed_forward_class=OtherFeedForward)
-    # There are enough candidates, whatever is banned.
+    config = random_translator(tokenizer, num_layers=1).model.config
+    model = kt.Transformer(config, feed_forward_class=OtherFeedForward)
+    # The search has enough candidates, whatever it bans.
     search = kt.BeamSearch(6, no_repeat_ngram=1)
     translator = kt.Translator(model, tokenizer, search, 6)
     found = kt.open_translator(save_litert(translator, tmp_path / "a"))
@@ -122,7 +90,10 @@ def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     np.testing.assert_allclose(ours.scores, theirs.scores, atol=1e-4)
 
 
-def test_another_model_is_not_written(model, tokenizer, converted, tmp_path):
-    other = kt.Transformer(model.config)
-    message = "I am a student"
-    refused(kt.Translator(other, tokenizer), tmp_path, message, RuntimeError)
+def test_a_different_model_is_not_written(
+    model, tokenizer, converted, tmp_path
+):
+    other = kt.Translator(kt.Transformer(model.config), tokenizer)
+    with pytest.raises(RuntimeError, match="I am a student"):
+        save_litert(other, tmp_path / "model")
+    assert not list(tmp_path.iterdir())

@@ -1,7 +1,4 @@
-"""What Argos Translate makes of an export: translations, tags.
-
-Needs argostranslate, which the package argos-translate-lt has, too.
-"""
+"""An export, installed in Argos Translate; needs argos-translate-lt."""
 
 import os
 import re
@@ -15,7 +12,7 @@ import keras_transformer as kt
 
 @pytest.fixture(scope="module")
 def argos(translator, tmp_path_factory):
-    """Argos Translate, with one package that is installed."""
+    """Argos Translate with one installed package."""
     home = tmp_path_factory.mktemp("home")
     with pytest.MonkeyPatch.context() as patched:
         for name in ("DATA", "CONFIG", "CACHE"):
@@ -29,13 +26,13 @@ def argos(translator, tmp_path_factory):
         import argostranslate.tags
         import argostranslate.translate
 
-        # Its own model for the ends of sentences would be downloaded.
+        # It would download a model for sentence boundaries.
         patched.setattr(
             argostranslate.sbd.MiniSBDSentencizer,
             "split_sentences",
             lambda _, text: re.findall(r"[^.!?]+[.!?]*", text),
         )
-        # Its beam search ends early: translations of this model lack a piece.
+        # CTranslate2's beam search ends early, which drops pieces here.
         patched.setattr(argostranslate.settings, "beam_size", 1)
         path = kt.export.save_argos(translator, home / "en-de.argosmodel")
         argostranslate.package.install_from_path(path)
@@ -66,15 +63,8 @@ def test_sentences_of_a_line(argos):
     assert found == " ".join(PAIRS[text] for text in texts)
 
 
-def test_best_translations(argos):
-    translation = argos.translate.get_translation_from_codes("en", "de")
-    found = translation.hypotheses("dog", 3)
-    assert found[0].value == "Hund"
-    assert found[0].score > found[1].score > found[2].score
-
-
 def test_tags(argos):
-    """Which HTML pages and documents consist of."""
+    """HTML pages and documents consist of tags."""
     first, second = list(PAIRS)[:2]
     page = argos.tags.Tag([argos.tags.Tag([first]), argos.tags.Tag([second])])
     translation = argos.translate.get_translation_from_codes("en", "de")

@@ -1,4 +1,4 @@
-"""Every signature of an exported model, compared with the translator."""
+"""Every signature of a SavedModel, compared with the translator."""
 
 import numpy as np
 import pytest
@@ -12,46 +12,51 @@ from keras_transformer.export.saved_model.signatures import (
     SIGNATURES,
     Signatures,
 )
+from keras_transformer.inference.graph_engine import GraphEngine
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
 
 
 @pytest.fixture(scope="module")
-def loaded(translator, tmp_path_factory):
-    """A model with all signatures, which is the default."""
-    path = tmp_path_factory.mktemp("all") / "1"
-    return tf.saved_model.load(kt.export.save(translator, path))
+def loaded(exported):
+    return tf.saved_model.load(exported).signatures
 
 
 @pytest.fixture(scope="module")
-def call(loaded):
-    """Returns the outputs of a signature as arrays, strings decoded."""
+def call(loaded, translator):
+    """Returns the outputs of a signature as arrays, with decoded strings.
+
+    Two signatures are not exported here. For `translate_with_options` the
+    search has a length penalty of its own.
+    """
+    power = with_search(translator, length_penalty="power")
+    nbest = Signatures(translator).make(["translate_nbest"])
+    functions = Signatures(power).make(["translate_with_options"])
+    functions["translate_nbest"] = nbest["translate_nbest"]
 
     def call(name, **inputs):
-        inputs = {key: tf.constant(value) for key, value in inputs.items()}
-        outputs = {
-            key: value.numpy()
-            for key, value in loaded.signatures[name](**inputs).items()
-        }
+        specs = {spec.name: spec for spec in SIGNATURES[name]}
+        inputs = {k: tf.constant(inputs[k], x.dtype) for k, x in specs.items()}
+        if name in loaded:
+            outputs = loaded[name](**inputs)
+        else:
+            outputs = functions[name](*inputs.values())
+        found = {key: value.numpy() for key, value in outputs.items()}
         return {
             key: np.char.decode(value.astype("S"), "utf-8")
             if value.dtype == object
             else value
-            for key, value in outputs.items()
+            for key, value in found.items()
         }
 
     return call
 
 
-def search_of(translator, **values):
-    search = dict(beam_size=4, alpha=0.6, extra_length=12) | values
-    return kt.Translator(
-        translator.model,
-        translator.tokenizer,
-        kt.BeamSearch(**search),
-        search["beam_size"],
-    )
+def with_search(translator, beam_size=4, **search):
+    search = kt.BeamSearch(beam_size, **search)
+    model, tokenizer = translator.model, translator.tokenizer
+    return kt.Translator(model, tokenizer, search, beam_size)
 
 
 def assert_translations(outputs, expected):
@@ -61,35 +66,29 @@ def assert_translations(outputs, expected):
     )
 
 
-def test_inputs_and_outputs_of_every_signature(loaded):
+def test_inputs_and_outputs(loaded):
     found = {}
-    for name, signature in loaded.signatures.items():
+    for name, signature in loaded.items():
         _, inputs = signature.structured_input_signature
         assert inputs == {spec.name: spec for spec in SIGNATURES[name]}
-        found[name] = sorted(signature.structured_outputs)
-    flags = ["at_length_limit", "source_truncated"]
-    translations = sorted([*flags, "scores", "translations"])
+        found[name] = set(signature.structured_outputs)
+    translations = {"translations", "scores"}
+    translations |= {"at_length_limit", "source_truncated"}
     assert found == {
         "serving_default": translations,
-        "translate_nbest": sorted([*translations, "lengths", "pieces"]),
         "translate_prefix": translations,
-        "translate_with_options": translations,
-        "score": [
-            "lengths",
-            "log_probs",
-            "perplexities",
-            "pieces",
-            "scores",
-            "source_truncated",
-            "token_log_probs",
-            "translation_truncated",
-        ],
+        "score": {
+            *("scores", "log_probs", "perplexities", "token_log_probs"),
+            *("lengths", "pieces"),
+            *("source_truncated", "translation_truncated"),
+        },
     }
 
 
 def test_nbest_has_all_hypotheses_with_their_pieces(call, translator):
     outputs = call("translate_nbest", text=TEXTS)
-    expected = search_of(translator).translate(TEXTS)
+    search = vars(translator.search)
+    expected = with_search(translator, **search).translate(TEXTS)
     assert_translations(outputs, expected)
     for texts, pieces, lengths in zip(
         outputs["translations"],
@@ -98,8 +97,7 @@ def test_nbest_has_all_hypotheses_with_their_pieces(call, translator):
         strict=True,
     ):
         for text, joined, length in zip(texts, pieces, lengths, strict=True):
-            # The end token is a piece; "\u2581" stands for a space.
-            words = joined.split()
+            words = joined.split()  # "\u2581" stands for a space
             assert len(words) == length
             if words:
                 assert words[-1] == "</s>"
@@ -118,19 +116,12 @@ def test_prefix(call, translator):
         assert all(text.startswith(prefix) for text in translation.texts)
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        pytest.param(
-            dict(beam_size=5, alpha=0.0, extra_length=12, length_factor=0.0),
-            marks=pytest.mark.slow,
-        ),
-        dict(beam_size=3, alpha=2.0, extra_length=0, length_factor=1.5),
-    ],
-)
-def test_options_of_a_request(call, translator, options):
+def test_options_of_a_request(call, translator):
+    """The other settings, such as the length penalty, are the model's."""
+    options = dict(beam_size=3, alpha=2.0, extra_length=0, length_factor=1.5)
     outputs = call("translate_with_options", text=TEXTS, **options)
-    expected = search_of(translator, **options).translate(TEXTS)
+    power = with_search(translator, **options, length_penalty="power")
+    expected = power.translate(TEXTS)
     assert_translations(outputs, expected)
     found = outputs["at_length_limit"].tolist()
     assert found == [t.at_length_limit for t in expected]
@@ -147,7 +138,7 @@ def test_options_of_a_request(call, translator, options):
         ("length_factor", np.float32("inf")),
     ],
 )
-def test_invalid_options_are_refused(call, name, value):
+def test_invalid_options(call, name, value):
     options = dict(beam_size=4, alpha=0.6, extra_length=12, length_factor=1.0)
     options[name] = value
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"{name} must"):
@@ -181,12 +172,9 @@ def test_score(call, translator):
     assert not outputs["translation_truncated"].any()
 
 
-# === What a server does not check ===
-
-
 @pytest.mark.parametrize("name", ["translate_prefix", "score"])
-def test_any_texts_are_answered_in_pairs(call, name):
-    texts = [*odd_texts(60), "x" * 50_000, b"d\xffog \xe2\x82", "dog"]
+def test_pairs_of_any_texts(call, name):
+    texts = [*odd_texts(20), "x" * 50_000, b"d\xffog \xe2\x82", "dog"]
     keys = [spec.name for spec in SIGNATURES[name]]
     found, none = (
         call(name, **dict(zip(keys, (rows, rows[::-1]), strict=True)))
@@ -204,41 +192,33 @@ def test_any_texts_are_answered_in_pairs(call, name):
     )
     for first, second in ((2, 1), (1, 2), (1, 0)):
         rows = (np.array(["dog"] * n, object) for n in (first, second))
-        with pytest.raises(tf.errors.InvalidArgumentError, match="Each text"):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="All inputs"):
             call(name, **dict(zip(keys, rows, strict=True)))
 
 
-@pytest.mark.parametrize(
-    ("name", "method"),
-    [
-        pytest.param(
-            "serving_default", "search_tensors", marks=pytest.mark.slow
-        ),
-        ("score", "token_log_probs"),
-    ],
-)
 def test_a_large_batch_is_decoded_in_slices(
-    loaded, translator, pairs, monkeypatch, name, method
+    loaded, translator, pairs, monkeypatch
 ):
-    inputs = {"text": tf.constant([*pairs, ""])}
-    if name == "score":
-        inputs["translation"] = tf.constant([*pairs.values(), "Hund"])
-    expected = loaded.signatures[name](**inputs)
-    # Distributions over the vocabulary per text: of a hypothesis or a token.
-    per_text = 4 if name != "score" else expected["token_log_probs"].shape[1]
-    largest = 7 * per_text * translator.tokenizer.vocab_size
+    sources, targets = [*pairs, ""], [*pairs.values(), "Hund"]
+    inputs = {
+        "text": tf.constant(sources),
+        "translation": tf.constant(targets),
+    }
+    expected = loaded["score"](**inputs)
+    length = expected["token_log_probs"].shape[1]
+    largest = 7 * length * translator.tokenizer.vocab_size
     monkeypatch.setattr(own_signatures, "_LARGEST", largest)
     batches = []
-    original = getattr(translator.engine, method)
+    original = translator.engine.token_log_probs
 
     def watch(first, *args):
         rows = tf.shape(first)[0]
         tf.py_function(lambda x: batches.append(int(x)), [rows], [])
         return original(first, *args)
 
-    monkeypatch.setattr(translator.engine, method, watch)
+    monkeypatch.setattr(translator.engine, "token_log_probs", watch)
     sliced = Signatures(translator).make([])
-    found = sliced[name](*inputs.values())
+    found = sliced["score"](*inputs.values())
     assert batches == [7, 7, 7, 4]
     for output, value in expected.items():
         if value.dtype == tf.float32:
@@ -247,6 +227,30 @@ def test_a_large_batch_is_decoded_in_slices(
             )
         else:
             assert found[output].numpy().tolist() == value.numpy().tolist()
+
+
+def test_numbers_of_hypotheses(translator, monkeypatch):
+    """Signatures search for as many as they return."""
+
+    class Searched(Exception):
+        """Interrupts the tracing."""
+
+    def search(self, source, prefix, limits, settings, count):
+        raise Searched(count)
+
+    monkeypatch.setattr(GraphEngine, "search_tensors", search)
+    model, tokenizer = translator.model, translator.tokenizer
+    two = kt.Translator(model, tokenizer, kt.BeamSearch(4), 2)
+    counts = {}
+    for name, function in Signatures(two).make().items():
+        if name != "score":
+            with pytest.raises(Searched) as info:
+                function.get_concrete_function()
+            (counts[name],) = info.value.args
+    assert counts.pop("translate_with_options").name.startswith("beam_size")
+    assert counts == dict(
+        serving_default=2, translate_prefix=2, translate_nbest=4
+    )
 
 
 def test_names_of_signatures(translator):

@@ -1,6 +1,5 @@
 """The SavedModel: what it returns, who can load it, and what it contains."""
 
-import dataclasses
 import json
 import os
 import re
@@ -19,7 +18,6 @@ from tensorflow_serving.apis import prediction_log_pb2
 
 import keras_transformer as kt
 from keras_transformer.export import save
-from keras_transformer.export.saved_model.signatures import Signatures
 from keras_transformer.inference.records import Translation
 
 TEXTS = [
@@ -72,25 +70,6 @@ def assert_same(found, expected):
     )
 
 
-# === The signature ===
-
-
-def test_another_length_penalty(model, tokenizer):
-    """It is that of the search; alpha is an input of a request."""
-    search = kt.BeamSearch(3, 1.5, extra_length=12, length_penalty="power")
-    translator = kt.Translator(model, tokenizer, search)
-    # As they are saved; test_imported_models.py has the others.
-    signatures = Signatures(translator).make(["translate_with_options"])
-    text = tf.constant(["The good house sleeps.", "dog", ""])
-    options = dict(beam_size=2, alpha=0.5, extra_length=12, length_factor=1.0)
-    values = map(tf.constant, options.values())
-    found = signatures["translate_with_options"](text, *values)
-    search = kt.BeamSearch(**options, length_penalty="power")
-    expected = kt.Translator(model, tokenizer, search, 2).translate(text)
-    scores = [one.scores for one in expected]
-    np.testing.assert_allclose(found["scores"], scores, rtol=1e-4)
-
-
 def test_metadata(exported):
     file = exported / "assets.extra" / "keras_transformer.json"
     found = json.loads(file.read_text())
@@ -127,33 +106,21 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_model_with_a_window(model, tokenizer, pairs):
-    config = dataclasses.replace(model.config, attention_window=3)
-    restricted = kt.Transformer(config)
-    restricted.set_weights(model.get_weights())
-    translator = kt.Translator(restricted, tokenizer)
-    texts = list(pairs)[:4]
-    expected = translator.translate(texts)
-    assert [t.texts[0] for t in expected] != [pairs[text] for text in texts]
-    signatures = Signatures(translator).make(["serving_default"])
-    outputs = signatures["serving_default"](tf.constant(texts))
-    outputs = {name: value.numpy() for name, value in outputs.items()}
-    assert_same(translations(outputs), expected)
-
-
-@pytest.mark.slow
 def test_a_quantized_model(tokenizer, tmp_path):
-    model = random_translator(tokenizer).model
+    model = random_translator(tokenizer, num_layers=1).model
     model.quantize("int8")
-    translator = kt.Translator(model, tokenizer)
-    assert {w.dtype for w in model.weights} == {"float32", "int8"}
-    path = save(translator, tmp_path / "1", [])
+    path = save(kt.Translator(model, tokenizer), tmp_path / "1", [])
     weights = tf.train.load_checkpoint(str(path / "variables/variables"))
     types = weights.get_variable_to_dtype_map().values()
     count = sum(weight.dtype == "int8" for weight in model.weights)
     assert list(types).count(tf.int8) == count > 0
 
-    # What docs/layers.md says of Keras' own files.
+
+@pytest.mark.slow
+def test_a_quantized_model_in_files_of_keras(tokenizer, tmp_path):
+    """As docs/layers.md describes."""
+    model = random_translator(tokenizer, num_layers=1).model
+    model.quantize("int8")
     model.save(tmp_path / "a.keras")
     with pytest.raises(ValueError, match="objects could not be loaded"):
         keras.models.load_model(tmp_path / "a.keras")
@@ -161,9 +128,8 @@ def test_a_quantized_model(tokenizer, tmp_path):
     other = kt.Transformer(model.config)
     other.quantize("int8")
     other.load_weights(tmp_path / "a.weights.h5")
-    for ours, theirs in zip(
-        other.get_weights(), model.get_weights(), strict=True
-    ):
+    weights = zip(other.get_weights(), model.get_weights(), strict=True)
+    for ours, theirs in weights:
         np.testing.assert_array_equal(ours, theirs)
 
 
@@ -186,9 +152,6 @@ def test_empty_batch(loaded):
     translate = loaded.signatures["serving_default"]
     outputs = translate(text=tf.constant([], tf.string))
     assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
-
-
-# === The same translations, whoever loads it ===
 
 
 def test_loaded_by_a_session_after_moving(exported, translator, tmp_path):

@@ -89,11 +89,8 @@ def test_line_ends(tmp_path, text):
     assert read(tmp_path, text) == [DOG, DOG]
 
 
-def test_empty_file(tmp_path):
+def test_trees_are_read_lazily(tmp_path):
     assert read(tmp_path, "") == read(tmp_path, "\ufeff\n") == []
-
-
-def test_streaming(tmp_path):
     path = tmp_path / "test.mrg"
     path.write_text(f"{DOG}\n{DOG})\n")
     trees = read_trees(path)

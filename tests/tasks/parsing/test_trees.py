@@ -1,8 +1,7 @@
-"""Trees, their text, and what is no tree."""
+"""Trees, their text, and text that is not a tree."""
 
 import pytest
-import random_trees
-from hypothesis import given
+from random_trees import random_trees
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks.parsing import Tree, escape_brackets, pretty
@@ -12,7 +11,6 @@ TEXT = "(TOP (S (NP (DT the) (NN dog)) (VP (VBZ barks)) (. .)))"
 NOUN_PHRASE = Tree("NP", (Tree("DT", "the"), Tree("NN", "dog")))
 VERB_PHRASE = Tree("VP", (Tree("VBZ", "barks"),))
 TREE = Tree("TOP", (Tree("S", (NOUN_PHRASE, VERB_PHRASE, Tree(".", "."))),))
-EMPTY = Tree("TOP", ())
 DEPTH = 10_000  # Python's recursion limit is 1,000
 
 
@@ -43,17 +41,17 @@ def test_spaces_do_not_matter(text):
     assert str(Tree.from_string(text)) == TEXT
 
 
-def test_one_word():
-    tree = Tree.from_string("(NN dog)")
-    assert tree == Tree("NN", "dog") != "(NN dog)"
-    assert (tree.words, tree.tags) == (["dog"], ["NN"])
-    assert str(tree) == pretty(tree) == "(NN dog)"
-
-
-def test_no_words():
-    assert str(EMPTY) == pretty(EMPTY) == pretty(EMPTY, width=1) == "(TOP)"
-    assert Tree.from_string("(TOP )") == Tree.from_string("(TOP)") == EMPTY
-    assert EMPTY.words == EMPTY.tags == []
+@pytest.mark.parametrize(
+    ("tree", "text", "words", "tags"),
+    [
+        (Tree("NN", "dog"), "(NN dog)", ["dog"], ["NN"]),
+        (Tree("TOP", ()), "(TOP)", [], []),
+    ],
+)
+def test_trees_without_constituents(tree, text, words, tags):
+    assert Tree.from_string(text) == tree != text
+    assert str(tree) == pretty(tree) == pretty(tree, width=1) == text
+    assert (tree.words, tree.tags) == (words, tags)
 
 
 def test_only_spaces_of_ascii_separate():
@@ -72,13 +70,12 @@ def test_deep_trees():
     assert lines[1] == "  (X" and len(lines) == 2_000 + 1
 
 
-@random_trees.fixed
-@given(random_trees.trees)
-def test_random_trees(tree):
-    assert Tree.from_string(str(tree)) == tree
-    assert Tree.from_string(pretty(tree)) == tree
-    assert str(tree).count("(") == sum(k != "close" for k, _ in tree.walk())
-    assert len(tree.words) == len(tree.tags)
+def test_random_trees():
+    for tree in random_trees(200):
+        assert Tree.from_string(str(tree)) == tree
+        assert Tree.from_string(pretty(tree)) == tree
+        assert str(tree).count("(") == sum(k != "close" for k, _ in tree.walk())
+        assert len(tree.words) == len(tree.tags)
 
 
 @pytest.mark.parametrize(
@@ -100,7 +97,7 @@ def test_random_trees(tree):
         ("(NP ((NN dog)))", "line 1"),
     ],
 )
-def test_text_is_no_tree(text, message):
+def test_text_that_is_not_a_tree(text, message):
     with pytest.raises(InputError, match=message):
         Tree.from_string(text)
 

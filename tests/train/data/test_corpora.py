@@ -1,7 +1,7 @@
 """Several corpora as one: entries, languages, and invalid ones."""
 
 import pytest
-from corpora import assert_contains, write_sides
+from corpora import read, write_sides
 from generated_treebank import write_treebank
 
 from keras_transformer.support.errors import InputError
@@ -32,8 +32,8 @@ def entries(folders, **of_b):
 def test_splits_have_all_pairs_with_their_tags(folders):
     corpus = open_corpora(entries(folders, tag="<bt>", weight=2))
     tagged = [("<bt>   A dog.", "Ein Hund.")]
-    assert_contains(corpus, "train", PAIRS + tagged)
-    assert_contains(corpus, "test", PAIRS[:1] + tagged)
+    assert read(corpus, "train") == PAIRS + tagged
+    assert read(corpus, "test") == PAIRS[:1] + tagged
     assert corpus.splits == ("train", "test")
     assert (corpus.source, corpus.target) == ("en", "de")
     names = [str(folders / "a"), f"{folders / 'b'} <bt>"]

@@ -6,16 +6,12 @@ import numpy as np
 import pytest
 import sentencepiece
 import tensorflow as tf
-from corpora import as_dataset
 from ids import rows
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
 from keras_transformer.train.data import encoding
-from keras_transformer.train.data.encoding import (
-    PairEncoder,
-    Statistics,
-)
+from keras_transformer.train.data.encoding import PairEncoder, Statistics
 
 PAIRS = [
     (f"{i} {'dog ' * (i % 9)}", f"{i} {'Hund ' * (i * 5 % 13)}")
@@ -44,7 +40,8 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
     monkeypatch.setattr(encoding, "BATCH", 64)
     pairs = PAIRS[:100] + DROPPED + PAIRS[100:]
     expected = [library.encode(text) for pair in PAIRS for text in pair]
-    for texts in (iter(pairs), as_dataset(pairs)):
+    sides = tuple(map(list, zip(*pairs, strict=True)))
+    for texts in (iter(pairs), tf.data.Dataset.from_tensor_slices(sides)):
         encoder = PairEncoder(tokenizer, 20)
         (shard,) = encoder.shards(texts)
         assert rows([shard]) == expected
@@ -58,8 +55,7 @@ def test_ids_and_counts(tokenizer, library, monkeypatch):
         )
 
 
-def test_ids_are_those_of_the_tokenizer(tokenizer):
-    """Bytes that are not UTF-8, which a dataset may have, are replaced."""
+def test_bytes_that_are_not_utf8_are_replaced(tokenizer):
     texts = [b"d\xffog", b" dog\xe2\x82 ", "\u00a0Hund\u200b\0s".encode()]
     pairs = tf.data.Dataset.from_tensor_slices((texts, texts[::-1]))
     (shard,) = PairEncoder(tokenizer, 90).shards(pairs)
@@ -69,7 +65,7 @@ def test_ids_are_those_of_the_tokenizer(tokenizer):
     assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
 
 
-def test_what_is_dropped_is_reported(tokenizer, monkeypatch):
+def test_dropped_pairs_are_reported(tokenizer, monkeypatch):
     """In the order of the pairs, whatever the reason, and over batches."""
     monkeypatch.setattr(encoding, "BATCH", 2)
     pairs = [("a", "b", "letters"), ("dog", "Hund"), ("", "c"), (LONG, "d")]
@@ -86,18 +82,6 @@ def test_what_is_dropped_is_reported(tokenizer, monkeypatch):
     counts = dict(letters=1, empty=1, long=2, ratio=1)
     assert encoder.statistics.dropped == counts
     assert encoder.statistics.pairs == 1
-
-
-def test_statistics_are_added():
-    both = Statistics(1, 2, 3, dict(long=1, empty=2)) + Statistics(
-        4, 5, 6, dict(long=3, ratio=1)
-    )
-    assert vars(both) == dict(
-        pairs=5,
-        source_tokens=7,
-        target_tokens=9,
-        dropped=dict(long=4, empty=2, ratio=1),
-    )
 
 
 def test_one_token_too_long(tokenizer, library):
@@ -132,7 +116,7 @@ def test_shards(tokenizer, monkeypatch):
 
 @pytest.mark.parametrize("firsts", [(0, 70_000), (70_000, 0)])
 def test_any_task_may_give_the_ids(firsts):
-    """Of sides that are not texts, one of them with more than 2^16 ids."""
+    """One side is not a text and has more than 2^16 ids."""
 
     def lengths(first):
         return lambda tokenizer, texts: [[len(x) + first] for x in texts]
@@ -151,20 +135,8 @@ def test_any_task_may_give_the_ids(firsts):
         assert shard.ids.tolist()[side::2] == expected
 
 
-def test_an_error_of_the_reader_is_raised_as_it_is(tokenizer):
-    def read():
-        yield from PAIRS
-        raise InputError("damaged")
-
-    with pytest.raises(InputError, match="^damaged$"):
-        list(PairEncoder(tokenizer, 20).shards(read()))
-
-
 def test_no_pair_is_left():
     Statistics(pairs=1).check(20)
     found = Statistics(dropped=dict(long=3, empty=1, ratio=2))
-    message = (
-        "0 pairs kept, .* 3 longer than 20 .* 1 with .* 2 with .*max_length"
-    )
-    with pytest.raises(InputError, match=message):
+    with pytest.raises(InputError, match="3 longer than 20 .* 1 .* 2 with"):
         found.check(20)

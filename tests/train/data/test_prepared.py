@@ -93,7 +93,7 @@ def test_the_training_split_has_no_texts(prepared):
 
 
 @pytest.mark.parametrize("name", ["task", "shards", "parts", "max_length"])
-def test_a_damaged_description_is_refused(prepared, name):
+def test_a_damaged_description(prepared, name):
     path = prepared.path / "prepared.json"
     values = json.loads(path.read_text())
     del values[name]
@@ -109,7 +109,7 @@ def test_a_damaged_description_is_refused(prepared, name):
         Prepared.open(prepared.path)
 
 
-def test_missing_and_truncated_shards_are_refused(prepared):
+def test_missing_and_truncated_shards(prepared):
     path = prepared.path / "train-00001.ids.npy"
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(InputError, match="00001.ids.npy"):

@@ -6,13 +6,11 @@ import pytest
 from compressions import COMPRESS
 from corpora import (
     PAIRS,
-    assert_contains,
     read,
     write_lines,
     write_sides,
 )
 
-from keras_transformer import Tokenizer
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
 
@@ -26,14 +24,8 @@ def test_folder(tmp_path, end):
     assert corpus.name == str(tmp_path)
     assert corpus.splits == ("train", "test")
     assert (corpus.source, corpus.target) == ("en", "de")
-    assert_contains(corpus, "train", PAIRS)
-    assert_contains(corpus, "test", PAIRS[:1])
-
-
-def test_folder_in_the_other_direction(tmp_path):
-    write_sides(tmp_path)
-    corpus = open_corpus([str(tmp_path)], "de", "en")
-    assert_contains(corpus, "train", [(de, en) for en, de in PAIRS])
+    assert read(corpus, "train") == PAIRS
+    assert read(corpus, "test") == PAIRS[:1]
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".bz2", ".xz", ".zst"])
@@ -45,20 +37,20 @@ def test_compressed_files(tmp_path, suffix):
     names = [f"{tmp_path}/train.{code}{suffix}" for code in ("en", "de")]
     for data in ([str(tmp_path)], names):
         corpus = open_corpus(data, "en", "de")
-        assert_contains(corpus, "train", PAIRS)
-    with pytest.raises(InputError, match="The folder has files for: de, en"):
+        assert read(corpus, "train") == PAIRS
+    with pytest.raises(InputError, match="for: de, en"):
         open_corpus([str(tmp_path)], "en", "fr")
     table = "".join("\t".join(pair) + "\n" for pair in PAIRS)
     path = tmp_path / f"a.tsv{suffix}"
     path.write_bytes(COMPRESS[suffix](table.encode()))
-    assert_contains(open_corpus([str(path)]), "train", PAIRS)
+    assert read(open_corpus([str(path)]), "train") == PAIRS
 
 
 def test_two_files(tmp_path):
     corpus = open_corpus(write_sides(tmp_path))
     assert corpus.splits == ("train",)
     assert corpus.name == f"{tmp_path}/train.en {tmp_path}/train.de"
-    assert_contains(corpus, "train", PAIRS)
+    assert read(corpus, "train") == PAIRS
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n"])
@@ -67,7 +59,7 @@ def test_tsv(tmp_path, end):
     lines[0] += "\tthird column\tfourth"
     corpus = open_corpus([write_lines(tmp_path / "a.tsv", lines, end)])
     assert corpus.splits == ("train",)
-    assert_contains(corpus, "train", PAIRS)
+    assert read(corpus, "train") == PAIRS
 
 
 @pytest.mark.parametrize("columns", [(2, 3), (3, 1), [4, 4]])
@@ -76,7 +68,7 @@ def test_columns(tmp_path, columns):
     path = write_lines(tmp_path / "a.tsv", map("\t".join, rows))
     source, target = columns
     pairs = [(row[source - 1], row[target - 1]) for row in rows]
-    assert_contains(open_corpus(path, columns=columns), "train", pairs)
+    assert read(open_corpus(path, columns=columns), "train") == pairs
     corpus = open_corpus(path, columns=(1, 5))
     with pytest.raises(InputError, match="line 1, with 4"):
         read(corpus)
@@ -98,7 +90,7 @@ def test_a_txt_file_with_tabs_is_a_table(tmp_path, suffix):
     text = b"Go.\tVe.\tCC-BY 2.0\nHi.\tHola.\tCC-BY 2.0\n"
     path.write_bytes(COMPRESS[suffix](text) if suffix else text)
     pairs = [("Go.", "Ve."), ("Hi.", "Hola.")]
-    assert_contains(open_corpus(str(path)), "train", pairs)
+    assert read(open_corpus(str(path)), "train") == pairs
     path = write_lines(tmp_path / "one.txt", ["Go.", "Hi."])
     with pytest.raises(InputError, match=r"one\.txt"):
         open_corpus(path)
@@ -134,16 +126,7 @@ def test_end_of_the_file(tmp_path, last, rest):
     source.write_bytes(b"one\n" + last + rest)
     target.write_bytes(b"eins\nzwei\n")
     corpus = open_corpus([str(source), str(target)])
-    assert_contains(corpus, "train", [("one", "eins"), ("two", "zwei")])
-
-
-@pytest.mark.parametrize("rest", ["", "\r"])
-def test_end_of_a_tsv_file(tmp_path, rest):
-    path = write_lines(tmp_path / "a.tsv", ["one\teins", rest], end="\n")
-    content = f"one\teins\ntwo\tzwei\n{rest}"
-    (tmp_path / "a.tsv").write_bytes(content.encode())
-    corpus = open_corpus([path])
-    assert_contains(corpus, "train", [("one", "eins"), ("two", "zwei")])
+    assert read(corpus, "train") == [("one", "eins"), ("two", "zwei")]
 
 
 def test_empty_lines_are_lines(tmp_path):
@@ -151,17 +134,14 @@ def test_empty_lines_are_lines(tmp_path):
     source.write_bytes(b"\n\r\n\r\n")
     target.write_bytes(b"eins\nzwei\n\n")
     corpus = open_corpus([str(source), str(target)])
-    assert_contains(corpus, "train", [("", "eins"), ("", "zwei"), ("", "")])
+    assert read(corpus, "train") == [("", "eins"), ("", "zwei"), ("", "")]
 
 
 def test_carriage_return_and_nul_inside_a_line(tmp_path):
     path = tmp_path / "a.tsv"
     path.write_bytes(b"a\rcat\teine\rKat\0ze\r\n")
     pairs = [("a cat", "eine Katze")]
-    assert_contains(open_corpus([str(path)]), "train", pairs)
-    # As tokenizers read it before, so that ids stay the same.
-    tokenizer = Tokenizer.train(["a cat"], 265)
-    assert tokenizer.encode(["a\rcat"]) == tokenizer.encode(["a cat"])
+    assert read(open_corpus([str(path)]), "train") == pairs
 
 
 @pytest.mark.parametrize("names", [["a.en", "a.de"], ["a.tsv"]])
@@ -173,7 +153,7 @@ def test_a_leading_byte_order_mark_is_removed(tmp_path, names):
         (tmp_path / name).write_text(text, "utf-8-sig")
     corpus = open_corpus([str(tmp_path / name) for name in names])
     pairs = [(line, line) for line in lines]
-    assert_contains(corpus, "train", pairs)
+    assert read(corpus, "train") == pairs
 
 
 # === Faults ===
@@ -182,7 +162,7 @@ def test_a_leading_byte_order_mark_is_removed(tmp_path, names):
 @pytest.mark.parametrize("target", [None, "fr"])
 def test_a_folder_without_the_language(tmp_path, target):
     write_sides(tmp_path, "valid")
-    with pytest.raises(InputError, match="has files for: de, en"):
+    with pytest.raises(InputError, match="for: de, en"):
         open_corpus([str(tmp_path)], "cz", target)
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="for: none$"):
@@ -204,10 +184,7 @@ def test_sides_of_different_length(tmp_path, shorter):
     write_lines(tmp_path / files[shorter], ["only one"])
     counts = [4, 4]
     counts[shorter] = 1
-    message = ", ".join(
-        f"{file} with {count} lines?"
-        for file, count in zip(files, counts, strict=True)
-    )
+    message = ", ".join(map("{} with {} lines".format, files, counts))
     with pytest.raises(InputError, match=message):
         read(open_corpus(files))
 
@@ -220,24 +197,8 @@ def test_bytes_that_are_not_utf8(tmp_path):
         read(open_corpus([en, de]))
 
 
-def test_pairs_before_a_fault_are_returned(tmp_path):
-    en, de = write_sides(tmp_path)
-    (tmp_path / "train.de").write_bytes(b"a\nm\xfcde\n")
-    pairs = iter(open_corpus([en, de]).pairs("train"))
-    assert next(pairs) == ("A cat.", "a")
-    with pytest.raises(InputError, match=r"train\.de, line 2"):
-        next(pairs)
-
-
 def test_a_tsv_line_without_a_tab(tmp_path):
     lines = ["a\tb", "c\td", "no tab", "e\tf"]
     path = write_lines(tmp_path / "a.tsv", lines)
     with pytest.raises(InputError, match=r"a\.tsv, line 3, with 1$"):
         read(open_corpus([path]))
-
-
-def test_a_file_that_disappears(tmp_path):
-    corpus = open_corpus(write_sides(tmp_path))
-    (tmp_path / "train.de").unlink()
-    with pytest.raises(FileNotFoundError, match=r"train\.de"):
-        read(corpus)

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 import tensorflow_datasets as tfds
-from corpora import PAIRS, assert_contains, read
+from corpora import PAIRS, read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -54,7 +54,7 @@ def test_tfds():
     # Preparing a dataset shuffles it once.
     train = read(corpus)
     assert sorted(train) == sorted(PAIRS)
-    assert_contains(corpus, "train", train)
+    assert read(corpus, "train") == train
     assert sorted(read(corpus, "valid")) == sorted(PAIRS[:2])
     reverse = open_corpus(["tfds:tiny_translate/de-en"], "de", "en")
     assert read(reverse) == [pair[::-1] for pair in train]
@@ -81,7 +81,7 @@ def test_a_damaged_dataset_is_named(tfds_folder, tmp_path, monkeypatch):
     monkeypatch.setenv("TFDS_DATA_DIR", str(tmp_path))
     folder = tmp_path / "tiny_translate/de-en/1.0.0"
 
-    def refused():
+    def read_damaged():
         name = "tfds:tiny_translate/de-en"
         with pytest.raises(InputError, match=f"Received: {name}") as error:
             read(open_corpus([name], "en", "de"))
@@ -93,9 +93,9 @@ def test_a_damaged_dataset_is_named(tfds_folder, tmp_path, monkeypatch):
     content = bytearray(shard.read_bytes())
     content[20] ^= 1
     shard.write_bytes(content)
-    assert "DataLossError" in refused()
+    assert "DataLossError" in read_damaged()
     (folder / "dataset_info.json").write_text("{")
-    assert "Error" in refused()
+    assert "Error" in read_damaged()
 
 
 @pytest.mark.parametrize(
@@ -103,8 +103,6 @@ def test_a_damaged_dataset_is_named(tfds_folder, tmp_path, monkeypatch):
     [
         tfds.download.DownloadError("HTTP code 404"),
         AssertionError("Manual directory does not exist.\nInstructions: ..."),
-        TimeoutError("timed out"),
-        ModuleNotFoundError("No module named 'pycocotools'"),
     ],
 )
 def test_a_dataset_that_cannot_be_prepared(tfds_data_dir, monkeypatch, problem):

@@ -2,7 +2,7 @@
 
 import pytest
 from compressions import COMPRESS
-from corpora import assert_contains, read
+from corpora import read
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpus
@@ -39,8 +39,9 @@ def folder(tmp_path):
 def test_pairs_are_sentences_and_trees(folder):
     corpus = open_corpus([str(folder)])
     assert corpus.splits == ("train", "valid")
-    assert_contains(corpus, "train", PAIRS)
-    assert_contains(corpus, "valid", [("No", "(TOP (UH No))")])
+    assert corpus.task.name == "parsing" and not corpus.task.split_words
+    assert read(corpus, "train") == PAIRS
+    assert read(corpus, "valid") == [("No", "(TOP (UH No))")]
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -50,13 +51,7 @@ def test_compressed_trees(folder, suffix):
     (folder / f"train.mrg{suffix}").write_bytes(content)
     corpus = open_corpus([str(folder)])
     assert corpus.splits == ("train", "valid")
-    assert_contains(corpus, "train", PAIRS)
-
-
-def test_the_task_is_parsing_of_words(folder):
-    task = open_corpus([str(folder)]).task
-    assert task.name == "parsing"
-    assert not task.split_words and task.for_corpus().name == "parsing"
+    assert read(corpus, "train") == PAIRS
 
 
 def test_only_a_folder_of_trees_is_a_treebank(folder):
@@ -70,18 +65,10 @@ def test_only_a_folder_of_trees_is_a_treebank(folder):
     assert read(corpus) == [("a", "a")]
 
 
-def test_a_damaged_file_is_refused(folder):
+def test_a_damaged_file(folder):
     (folder / "train.mrg").write_text("(TOP (NN a))\n(TOP (NN b)\n")
-    with pytest.raises(
-        InputError, match=r"train\.mrg: The tree .* line 2 lacks"
-    ):
+    with pytest.raises(InputError, match=r"train\.mrg: .* line 2"):
         read(open_corpus([str(folder)]))
     (folder / "train.mrg").unlink()
     (folder / "train.mrg").mkdir()
     assert open_corpus([str(folder)]).splits == ("valid",)
-
-
-def test_an_empty_file_is_refused(folder):
-    (folder / "train.mrg").write_text("")
-    with pytest.raises(InputError, match="must have pairs"):
-        read(open_corpus([str(folder)]))

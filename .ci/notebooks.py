@@ -1,4 +1,4 @@
-"""Executes notebooks in place: python tests/helpers/notebooks.py FILE..."""
+"""Executes notebooks in place: python .ci/notebooks.py FILE..."""
 
 import re
 import sys
@@ -15,9 +15,8 @@ _LOGGED = re.compile(
 def execute(notebook, folder, timeout=None):
     """Executes a notebook in a folder.
 
-    What a cell prints is stored as one output: a cell in bash prints it in
-    parts of 100 bytes, which would be shown as lines. What TensorFlow logs when
-    it is imported is left out.
+    Joins the 100-byte parts that a cell in bash prints, and drops the log of
+    TensorFlow's import.
     """
     nbclient.NotebookClient(
         notebook,

@@ -1,0 +1,101 @@
+"""Arguments of `compile` and `fit` that would make the result inexact."""
+
+import keras
+import pytest
+from keras import ops
+from replicas import CONFIG, compiled_model, eager_model, global_batches
+
+import keras_transformer as kt
+from keras_transformer.train.strategy import open_strategy
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x, y: model.fit(x, y, class_weight={5: 2.0}),
+        lambda model, x, y: model.fit(
+            *(x, y, None, 1, 0, None, 0.0, None, True, {5: 2.0})
+        ),
+        lambda model, x, y: model.train_on_batch(x, y, class_weight={5: 2.0}),
+    ],
+    ids=["fit", "fit by position", "train_on_batch"],
+)
+def test_class_weights(call):
+    inputs, labels, _ = next(global_batches())
+    with pytest.raises(ValueError, match="{5: 2.0}"):
+        call(eager_model(), inputs, labels)
+
+
+def test_a_loss_without_a_value_per_token():
+    model = kt.Transformer(kt.TransformerConfig(**CONFIG))
+    model.compile("sgd", lambda labels, logits: ops.mean(logits))
+    inputs, labels, _ = next(global_batches())
+    with pytest.raises(ValueError, match="per target token"):
+        model.token_losses(inputs, labels, training=False)
+
+
+def sgd_with_averages():
+    return keras.optimizers.SGD(use_ema=True, ema_overwrite_frequency=2)
+
+
+def accumulating_adam():
+    return keras.optimizers.Adam(gradient_accumulation_steps=2)
+
+
+OUTSIDE = keras.optimizers.SGD(1.0)  # not created in the scope
+
+
+@pytest.mark.parametrize(
+    ("strategy", "options", "message"),
+    [
+        ("mirrored", dict(steps_per_execution=2), "steps_per_execution=2"),
+        ("single", dict(loss="sparse_categorical_crossentropy"), "from_logits"),
+        (
+            "single",
+            dict(loss=keras.losses.SparseCategoricalCrossentropy()),
+            "from_logits",
+        ),
+        ("single", dict(gradient_accumulation_steps=0), "accumulation_steps=0"),
+        (
+            "mirrored",
+            dict(optimizer=sgd_with_averages),
+            "ema_overwrite_frequency=2",
+        ),
+        (
+            "single",
+            dict(optimizer=accumulating_adam),
+            "gradient_accumulation_steps=2",
+        ),
+        (
+            "single",
+            dict(loss=kt.LabelSmoothedCrossEntropy(reduction="sum")),
+            "reduction='sum'",
+        ),
+        (
+            "single",
+            dict(loss=kt.LabelSmoothedCrossEntropy(pad_id=5)),
+            "pad_id=5",
+        ),
+        ("single", dict(loss_weights=[2.0]), r"loss_weights=\[2.0\]"),
+        ("mirrored", dict(optimizer=lambda: OUTSIDE), "scope"),
+    ],
+    ids=[
+        *("steps_per_execution", "loss by name", "loss", "parts", "averages"),
+        *("accumulation", "reduction", "pad_id", "loss_weights", "scope"),
+    ],
+)
+def test_inexact_arguments(strategy, options, message):
+    with pytest.raises(ValueError, match=message):
+        compiled_model(open_strategy(strategy), **options)
+
+
+def test_an_optimizer_by_name_is_created_in_the_scope():
+    with open_strategy("mirrored").scope():
+        model = kt.Transformer(kt.TransformerConfig(**CONFIG))
+    model.compile("sgd", kt.LabelSmoothedCrossEntropy())
+
+
+def test_compile_needs_a_loss():
+    model = kt.Transformer(kt.TransformerConfig(**CONFIG))
+    with pytest.raises(ValueError, match="loss=None"):
+        model.compile("sgd")
