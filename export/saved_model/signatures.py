@@ -123,15 +123,15 @@ class Signatures(tf.Module):
                 most,
             )
             limits = tf.cast(limits, tf.int32)
-            found = self._engine.search_tensors(
+            result = self._engine.search_tensors(
                 source, prefix, limits, search, count
             )
             is_empty = source_lengths[:, None] == 1  # the end token alone
-            ids = tf.where(is_empty[..., None], tokenizer.pad_id, found.ids)
-            lengths = tf.where(is_empty, 0, found.lengths)
+            ids = tf.where(is_empty[..., None], tokenizer.pad_id, result.ids)
+            lengths = tf.where(is_empty, 0, result.lengths)
             columns = {
                 "translations": self.text.texts(ids),
-                "scores": tf.where(is_empty, 0.0, found.scores),
+                "scores": tf.where(is_empty, 0.0, result.scores),
                 "source_truncated": source_cut | prefix_cut,
                 "at_length_limit": lengths[:, 0] >= limits,
             }

@@ -4,7 +4,7 @@ import bz2
 import gzip
 
 import pytest
-from commands import Result, check_refused
+from commands import Result, check_error
 
 import keras_transformer as kt
 from keras_transformer.beam.__main__ import main
@@ -50,7 +50,7 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
         "c.txt.bz2.tsv": b"",
     }
     assert fake[1][-1].threads == 2
-    check_refused(run(), "out already")
+    check_error(run(), "out already")
 
 
 @pytest.mark.parametrize(
@@ -67,13 +67,13 @@ def test_files_of_lines_become_files_of_translations(run, tmp_path, fake):
 def test_what_is_wrong_is_found_before_the_pipeline_starts(
     run, tmp_path, fake, name, value, message
 ):
-    check_refused(run(**{name: value}), message)
+    check_error(run(**{name: value}), message)
     assert not (tmp_path / "out").exists() and not fake[1]
 
 
 def test_a_truncated_file_is_named(run, tmp_path):
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n" * 9)[:-8])
-    check_refused(run(), "b.txt.gz (Compressed file ended")
+    check_error(run(), "b.txt.gz (Compressed file ended")
 
 
 @pytest.mark.slow

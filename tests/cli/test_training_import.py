@@ -2,7 +2,7 @@
 
 import marian_folder
 import pytest
-from commands import check_refused
+from commands import check_error
 from fake_hub import FakeHub
 
 import keras_transformer as kt
@@ -45,7 +45,7 @@ def test_an_import_that_fails_leaves_no_run(
 
     monkeypatch.setattr(kt.Run, "save_checkpoint", fail)
     result = run_cli("import", marian, "--output", tmp_path / "run")
-    check_refused(result, "No space left")
+    check_error(result, "No space left")
     assert not any(tmp_path.iterdir())
 
 

@@ -4,7 +4,7 @@ import json
 import types
 
 import pytest
-from commands import check_refused, write_corpus
+from commands import check_error, write_corpus
 
 from keras_transformer.presets import PRESETS
 from keras_transformer.text import Tokenizer
@@ -69,6 +69,6 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
     model = tmp_path / "any.model"
     Tokenizer.train(["a b c"], 265).save(model)
     result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
-    check_refused(result, "--vocab-size", str(model))
+    check_error(result, "--vocab-size", str(model))
     assert run_cli(*arguments, "--tokenizer", model).code == 0
     assert calls[2][1].digest == Tokenizer.load(model).digest

@@ -4,7 +4,7 @@ import json
 import os
 
 import pytest
-from commands import Chunks, check_refused, set_stdin, write_run
+from commands import Chunks, check_error, set_stdin, write_run
 from fake_translator import FakeTranslator
 
 import keras_transformer as kt
@@ -67,7 +67,7 @@ def test_translate_files(run_cli, opened, folder, files, tmp_path):
     assert (code, out) == (0, "") and "incomplete: 1" in err
     assert output.read_text("utf-8") == "A\nSCHLÄFT\nLIMIT\n"
     result = run_cli("translate", folder, *flags)
-    check_refused(result, str(output), "--output")
+    check_error(result, str(output), "--output")
     assert len(opened) == 1
 
 
@@ -78,7 +78,7 @@ def test_nothing_is_translated_of_files_with_an_invalid_line(
     output = tmp_path / "new"
     flags = ("--input", *files, "--output", output)
     result = run_cli("translate", folder, *flags)
-    check_refused(result, f"{files[1]} must be UTF-8", "line 2")
+    check_error(result, f"{files[1]} must be UTF-8", "line 2")
     assert not output.exists()
 
 
@@ -88,7 +88,7 @@ def test_what_precedes_an_invalid_line_of_a_pipe_is_written(
     output = tmp_path / "new"
     set_stdin(monkeypatch, Chunks([b"a\nb\n\xff\nc\n"]))
     result = run_cli("translate", folder, "--output", output)
-    check_refused(result, str(output), "UTF-8", "line 3")
+    check_error(result, str(output), "UTF-8", "line 3")
     assert output.read_text("utf-8") == "A\nB\n"
 
 
@@ -107,7 +107,7 @@ def test_translate_as_json(run_cli, opened, folder, monkeypatch):
     expected = ([long.upper()] * 2, [0.0, -1.0], True, True)
     assert tuple(rows[2].values()) == expected
     result = run_cli("translate", folder, "--jsonl", "--split-sentences")
-    check_refused(result, "--jsonl")
+    check_error(result, "--jsonl")
 
 
 def test_translate_sentences(run_cli, monkeypatch, opened, folder):
@@ -121,7 +121,7 @@ def test_translate_sentences(run_cli, monkeypatch, opened, folder):
     assert "truncated" in err
     flags = ("--split-sentences", "--prefix", "Die")
     result = run_cli("translate", folder, *flags)
-    check_refused(result, "--prefix")
+    check_error(result, "--prefix")
 
 
 def test_a_line_without_a_language(run_cli, opened, folder, monkeypatch):
@@ -138,7 +138,7 @@ def test_a_line_without_a_language(run_cli, opened, folder, monkeypatch):
         chunks = [b">>deu<< a\n", b">>deu<< Ab. Cd.\nef\n"]
         set_stdin(monkeypatch, Chunks(chunks))
         result = run_cli("translate", folder, *flags)
-        check_refused(result, "no target language in text 3")
+        check_error(result, "no target language in text 3")
 
 
 def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
@@ -176,11 +176,11 @@ def test_score_needs_two_columns(
     text = b"a\tb\na\n"
     set_stdin(monkeypatch, Chunks([b"x\ty\n", text]))
     result = run_cli("score", folder)
-    check_refused(result, "line 3")
+    check_error(result, "line 3")
     assert result.out.count("\n") == 1
     (tmp_path / "pairs").write_bytes(text)
     result = run_cli("score", folder, "--input", tmp_path / "pairs")
-    check_refused(result, "line 2")
+    check_error(result, "line 2")
     assert result.out == ""
 
 
@@ -189,5 +189,5 @@ def test_score_names_the_line(run_cli, tmp_path, trained):
     pairs.write_text("a\tb\nc\td\na\t" + "ab" * 100 + "\ne\tf\n")
     flags = ("--input", pairs, "--output", output)
     result = run_cli("score", trained.run, *flags)
-    check_refused(result, "in line 3")
+    check_error(result, "in line 3")
     assert not output.exists()

@@ -5,7 +5,7 @@ import gzip
 import json
 
 import pytest
-from commands import check_refused, write_run
+from commands import check_error, write_run
 
 from keras_transformer.decoding.settings import BeamSearch
 
@@ -116,7 +116,7 @@ def test_the_only_split_has_its_own_name(
     assert results["split"] == name
     assert (trained.run / f"translations-{name}.txt").exists()
     arguments = "--data", *data, "--split", "valid"
-    check_refused(run_cli("evaluate", trained.run, *arguments), "splits train")
+    check_error(run_cli("evaluate", trained.run, *arguments), "splits train")
 
 
 def test_evaluate_prints_results_that_it_cannot_record(
@@ -127,7 +127,7 @@ def test_evaluate_prints_results_that_it_cannot_record(
 
     monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
     result = run_cli("evaluate", trained.run, "--data", trained.data)
-    check_refused(result, "Permission denied")
+    check_error(result, "Permission denied")
     assert "12.34  signature" in result.out
 
 
@@ -155,7 +155,7 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert run_cli("evaluate", run, "--split", "train").code == 0
     assert list(call["corpus"].pairs("train")) == [("b", "a")]
     (run / "train.yaml").unlink()
-    check_refused(run_cli("evaluate", run), str(run), "--data")
+    check_error(run_cli("evaluate", run), str(run), "--data")
 
 
 def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):

@@ -51,7 +51,7 @@ def write_corpus(folder, **files):
     return folder
 
 
-def check_refused(result, *words):
+def check_error(result, *words):
     """Checks for code 2, no traceback, and words of the message, in order."""
     assert result.code == 2, result
     assert result.err.startswith("keras-transformer: ")

@@ -30,7 +30,7 @@ class Example:
 
 
 @pytest.mark.parametrize(
-    ("rule", "accepted", "refused"),
+    ("rule", "accepted", "rejected"),
     [
         (fields.POSITIVE_INTEGER, [1, 7], [0, -1, 1.0, True, "1", None]),
         (fields.NON_NEGATIVE_INTEGER, [0, 1], [-1, 0.0, False, "0", None]),
@@ -47,9 +47,9 @@ class Example:
         (fields.one_of("a", "b"), ["a", "b"], ["c", "", None, 1]),
     ],
 )
-def test_rules(rule, accepted, refused):
+def test_rules(rule, accepted, rejected):
     assert [value for value in accepted if not rule.accepts(value)] == []
-    assert [value for value in refused if rule.accepts(value)] == []
+    assert [value for value in rejected if rule.accepts(value)] == []
 
 
 @pytest.mark.parametrize(
