@@ -15,11 +15,10 @@ PIP_INSTALL := -m pip install --disable-pip-version-check
 PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 
 # The tests that run on every Keras backend.
-PORTABLE_TESTS := tests/layers tests/test_configurations.py tests/test_losses.py \
-	tests/test_masks.py tests/test_metrics.py tests/test_model.py \
+PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
+	tests/test_losses.py tests/test_masks.py tests/test_metrics.py \
 	tests/test_optimizers.py tests/test_portable_translation.py \
-	tests/test_reference.py tests/test_schedules.py tests/test_weights.py \
-	tests/decoding/test_step.py
+	tests/test_reference.py tests/test_schedules.py
 # `make test` has on JAX, which compiles each operation, the values and
 # gradients of each layer and of one model.
 SHORT_PORTABLE_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
@@ -82,7 +81,7 @@ build/opennmt-models: | .venvs/opennmt/.installed
 	mv $@.part $@
 
 test-torch: .venv/.torch ## Run the portable tests on PyTorch, and compare
-	$(PY) $(PYTEST) tests/test_torch_parity.py
+	$(PY) $(PYTEST) -n 0 tests/test_torch_parity.py
 	KERAS_BACKEND=torch $(PY) $(PYTEST) -m "not slow" $(PORTABLE_TESTS)
 
 matrix: .venvs/oldest/.matrix .venvs/newest/.matrix ## Test both ends of the version ranges

@@ -12,7 +12,7 @@ _LOGGED = re.compile(
 )
 
 
-def execute(notebook, folder, timeout=None):
+def execute(notebook, folder):
     """Executes a notebook in a folder.
 
     Joins the 100-byte parts that a cell in bash prints, and drops the log of
@@ -20,7 +20,6 @@ def execute(notebook, folder, timeout=None):
     """
     nbclient.NotebookClient(
         notebook,
-        timeout=timeout,
         kernel_name="python3",
         coalesce_streams=True,
         resources={"metadata": {"path": folder}},

@@ -58,6 +58,10 @@ def pytest_collection_finish():
     gc.set_threshold(50_000, 20, 50)
 
 
+# With slow tests, these files take a minute or more.
+LONGEST = ("notebooks", "kill", "documents", "strategy", "multilingual")
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """Begins with the files that take long.
@@ -66,7 +70,14 @@ def pytest_collection_modifyitems(items):
     waits for another at the end.
     """
     long = {i.path for i in items if i.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in long)
+
+    def place(item):
+        name = item.path.stem.removeprefix("test_")
+        if name in LONGEST:
+            return LONGEST.index(name)
+        return len(LONGEST) + (item.path not in long)
+
+    items.sort(key=place)
 
 
 @pytest.fixture(autouse=True)

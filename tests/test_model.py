@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from helpers import (
     BACKEND,
-    POLICIES,
+    TENSORFLOW_ONLY,
     check_examples,
     dtype_of,
     gradients,
@@ -35,6 +35,7 @@ def model():
     return small()
 
 
+@TENSORFLOW_ONLY
 def test_examples_of_the_docstrings():
     from keras_transformer import model
 
@@ -115,7 +116,14 @@ def test_every_source_token_has_influence(model):
         np.testing.assert_allclose(after[0], before[0], atol=1e-5)
 
 
-@pytest.mark.parametrize("policy", POLICIES)
+@pytest.mark.parametrize(
+    "policy",
+    [
+        "float32",
+        pytest.param("mixed_bfloat16", marks=TENSORFLOW_ONLY),
+        pytest.param("mixed_float16", marks=TENSORFLOW_ONLY),
+    ],
+)
 def test_source_of_only_padding_gives_finite_logits_and_gradients(policy):
     model = small(policy)
     inputs = {"source": 0 * SOURCE, "target": TARGET}
@@ -189,7 +197,13 @@ def fit(model, epochs):
 
 
 @pytest.mark.parametrize(
-    "policy", ("float32", pytest.param("mixed_float16", marks=pytest.mark.slow))
+    "policy",
+    [
+        "float32",
+        pytest.param(
+            "mixed_float16", marks=[TENSORFLOW_ONLY, pytest.mark.slow]
+        ),
+    ],
 )
 def test_fit_learns_to_copy_and_a_saved_model_resumes(policy, tmp_path):
     config = kt.TransformerConfig(

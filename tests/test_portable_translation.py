@@ -1,22 +1,18 @@
-"""A translator finds the same on every backend of Keras.
+"""A translator finds the same on every backend of Keras."""
 
-As a program, it prints the translations of the backend in KERAS_BACKEND.
-"""
-
-import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
-import keras
 import numpy as np
 import pytest
 from documents import ROOT, blocks
+from helpers import TENSORFLOW_ONLY
 
 import keras_transformer as kt
 from keras_transformer.inference import keras_engine
 
-COUNT = 100
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
 
@@ -36,35 +32,19 @@ def translate():
             weight.assign(generator.normal(0, 0.3, weight.shape))
     search = kt.BeamSearch(2, length_factor=0.0, extra_length=5)
     translator = kt.Translator(model, tokenizer, search, num_translations=2)
-    translator.max_batch_size = COUNT  # JAX compiles for each shape
-    sources = sorted(dict.fromkeys(lines), key=len)[:COUNT]
-    found = translator.translate(sources, batch_tokens=10_000)
+    sources = sorted(dict.fromkeys(lines), key=len)[:100]
+    found = translator.translate(sources)
     scored = translator.score(sources[:9], sources[1:10])
     return [[x.texts, x.scores] for x in found], [x.log_prob for x in scored]
 
 
-def run_python(*arguments, **environment):
-    path = os.pathsep.join([str(ROOT), str(ROOT / "tests/helpers")])
-    process = subprocess.run(
-        [sys.executable, *arguments],
-        env={**os.environ, "PYTHONPATH": path, **environment},
-        stdout=subprocess.PIPE,
-        text=True,
-        check=True,
+@TENSORFLOW_ONLY
+def test_translations_are_those_of_graphs(monkeypatch):
+    expected = translate()
+    monkeypatch.setattr(
+        "keras_transformer.inference.graph_engine.GraphEngine",
+        keras_engine.KerasEngine,
     )
-    return process.stdout.strip()
-
-
-def test_translations_are_those_of_graphs_on_tensorflow(monkeypatch):
-    if keras.backend.backend() == "tensorflow":
-        expected = translate()
-        monkeypatch.setattr(
-            "keras_transformer.inference.graph_engine.GraphEngine",
-            keras_engine.KerasEngine,
-        )
-    else:
-        output = run_python(__file__, KERAS_BACKEND="tensorflow")
-        expected = json.loads(output)
     (found, log_probs), (graphs, graph_log_probs) = translate(), expected
     texts, scores = zip(*found, strict=True)
     assert len({best for best, _ in texts}) > 20
@@ -73,18 +53,55 @@ def test_translations_are_those_of_graphs_on_tensorflow(monkeypatch):
     np.testing.assert_allclose(log_probs, graph_log_probs, rtol=1e-4)
 
 
+# What the search of a random model found on TensorFlow.
+IDS = [
+    [[7, 7, 7, 3], [7, 7, 11, 3]],
+    [[19, 9, 9, 3], [9, 9, 9, 3]],
+    [[9, 12, 3, 0], [27, 12, 3, 0]],
+]
+SCORES = [
+    [-7.529797, -8.479033],
+    [-7.498690, -7.581381],
+    [-7.384917, -7.611927],
+]
+
+
+def test_the_search_is_the_same_on_every_backend():
+    config = kt.TransformerConfig(
+        **dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9),
+        vocab_size=30,
+    )
+    model = kt.Transformer(config)
+    random = np.random.default_rng(1)
+    for weight in model.weights:
+        if len(weight.shape) == 2:
+            weight.assign(random.normal(0, 0.3, weight.shape))
+    ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, vocab_size=30)
+    tokenizer = SimpleNamespace(**ids, source=SimpleNamespace(vocab_size=30))
+    engine = keras_engine.KerasEngine([model], tokenizer)
+    sources = [[4, 5, 6, 3], [7, 8, 9, 10, 11, 3], [29, 3]]
+    limits = np.array([4, 4, 3])
+    found = engine.search(sources, [[]] * 3, limits, kt.BeamSearch(2), 2)
+    np.testing.assert_array_equal(found.ids, IDS)
+    np.testing.assert_allclose(found.scores, SCORES, rtol=1e-4)
+    # Forced decoding gives the same.
+    targets = [row[0].tolist() for row in found.ids]
+    penalty = ((5 + found.lengths[:, 0]) / 6) ** 0.6
+    np.testing.assert_allclose(
+        engine.log_probs(sources, targets) / penalty, found.scores[:, 0], 1e-4
+    )
+
+
+@TENSORFLOW_ONLY  # it is a program on JAX
 @pytest.mark.slow
-@pytest.mark.skipif(
-    keras.backend.backend() != "tensorflow", reason="runs on JAX, once"
-)
 def test_the_whole_way_on_jax_without_tensorflow():
     programs = blocks("docs/layers.md", "python")
     (program,) = [x for x in programs if "KERAS_BACKEND" in x]
     *_, expected = program.strip().splitlines()
     fast = dict(JAX_PLATFORMS="cpu", JAX_DISABLE_MOST_OPTIMIZATIONS="1")
-    output = run_python("-c", NO_TENSORFLOW + program, **fast)
-    assert f"# {output}" == expected
-
-
-if __name__ == "__main__":
-    print(json.dumps(translate()))
+    output = subprocess.check_output(
+        [sys.executable, "-c", NO_TENSORFLOW + program],
+        env={**os.environ, "PYTHONPATH": str(ROOT), **fast},
+        text=True,
+    )
+    assert f"# {output.strip()}" == expected

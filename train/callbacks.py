@@ -163,11 +163,12 @@ class Progress(keras.callbacks.Callback):
             unit="step",
             dynamic_ncols=True,
         )
-        self._first_step, self._start = self.counter.step, time.monotonic()
-        self._last_line = self._start
+        self._first_step, self._last_line = None, time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._bar.update()
+        if self._first_step is None:  # it included the compilation
+            self._first_step, self._start = self.counter.step, time.monotonic()
         if not self._bar.disable:
             rate = logs.get("tokens_per_second", 0.0)
             text = f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s"
@@ -192,8 +193,8 @@ class Progress(keras.callbacks.Callback):
             if name in logs:
                 words.append(f"{label} {logs[name]:{form}}")
         now = time.monotonic()
-        if step < last_step:
-            seconds = (now - self._start) / max(step - self._first_step, 1)
+        if self._first_step < step < last_step:
+            seconds = (now - self._start) / (step - self._first_step)
             left = self._bar.format_interval(seconds * (last_step - step))
             words.append(f"left {left}")
         with self._bar.external_write_mode():  # the line is above the bar

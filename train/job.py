@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.opening import read_run
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
@@ -75,7 +76,7 @@ class Job:
         if request.init_from is None:
             preset = preset or "small"
         else:
-            past = Run.open(request.init_from)
+            past = read_run(request.init_from)
             past.find_checkpoint()  # raises if there is none
             if preset is None:
                 base, preset = past.config, past.request.get("preset")

@@ -98,15 +98,15 @@ def train(
             output = Path(folder, "run")
         if output is None:
             raise InputError(
-                "A training needs a folder. Received: output=None. Pass one, "
-                "or dry_run=True."
+                "Pass the argument `output`, a folder, or the argument "
+                "`dry_run` to try without one."
             )
         output, job = Path(output), None
         if not Run.exists(output):
             if corpus is None:
                 raise InputError(
-                    "A new training needs data. Received: no data, and no run "
-                    "to resume as output"
+                    "A training needs data, unless it resumes the run in the "
+                    "argument `output`, without the argument `dry_run`."
                 )
             job = Job.choose(request)
         import_tensorflow_quietly()

@@ -6,16 +6,20 @@ import traceback
 from collections.abc import Sequence
 
 from keras_transformer.cli import terminal
-from keras_transformer.support import startup
-from keras_transformer.support.errors import InputError
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `terminal.run`."""
-    words = sys.argv[1:] if arguments is None else arguments
+
+    def run() -> None:
+        from keras_transformer.cli.command_line import run_app
+        from keras_transformer.cli.commands import app
+
+        run_app(app, sys.argv[1:] if arguments is None else arguments)
+
     is_worker = bool(os.environ.get("TF_CONFIG"))
     try:
-        code = terminal.run(lambda: _run(words))
+        code = terminal.run(run)
     except Exception:
         if not is_worker:
             raise
@@ -26,11 +30,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # a supervisor is to restart this one at once.
         os._exit(code)
     return code
-
-
-def _run(words: Sequence[str]) -> None:
-    with startup.explain_missing_packages(InputError):
-        from keras_transformer.cli.command_line import run_app
-        from keras_transformer.cli.commands import app
-
-        run_app(app, words)

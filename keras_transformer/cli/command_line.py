@@ -7,32 +7,13 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.config import Yaml
-from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
-from cyclopts.help.specs import get_default_parameter_columns
+from cyclopts.help import DefaultFormatter
 
 from keras_transformer.cli.flags import RARE, as_flags
 from keras_transformer.support.errors import InputError
 
-_LONGEST_FLAG = 30  # characters, which are not wrapped
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
-
-
-class Help(DefaultFormatter):
-    """Formats the help, without the flags that are rarely needed or with."""
-
-    has_rare = False
-
-    def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        if self.has_rare or not str(panel.title).endswith(RARE):
-            super().__call__(console, options, panel)
-
-
-def _wide_columns(*arguments: Any) -> tuple[ColumnSpec, ...]:
-    *marker, names, description = get_default_parameter_columns(*arguments)
-    width = max(names.max_width, _LONGEST_FLAG)
-    names = ColumnSpec(NameRenderer(width), style=names.style, max_width=width)
-    return *marker, names, description
 
 
 def make_app(name: str, description: str) -> App:
@@ -75,7 +56,7 @@ def make_app(name: str, description: str) -> App:
         if quiet:
             os.environ["TQDM_DISABLE"] = "1"
         if help_all:
-            app.help_formatter.has_rare = True
+            app.help_formatter = "default"
             tokens = (*tokens, "--help")
         if config:
             app.config = _Flags(
@@ -86,7 +67,7 @@ def make_app(name: str, description: str) -> App:
         except InputError as error:
             _, apps, _ = app.parse_commands(tokens)
             flags = apps[-1].assemble_argument_collection()
-            names = [y[2:].replace("-", "_") for x in flags for y in x.names]
+            names = {flag.field_info.name: flag.name for flag in flags}
             raise InputError(as_flags(str(error), names)) from error
 
     return app
@@ -99,13 +80,18 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names flags instead of arguments.
     """
-    app.help_formatter = Help(column_specs=_wide_columns)
-    app.config = None
+    app.config, app.help_formatter = None, _CommonFlags()
     try:
         app.meta(list(arguments))
     except CycloptsError as error:
         error.verbose = False
         raise InputError(str(error)) from error
+
+
+class _CommonFlags(DefaultFormatter):
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        if not str(panel.title).endswith(RARE):
+            super().__call__(console, options, panel)
 
 
 class _Flags(Yaml):

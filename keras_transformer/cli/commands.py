@@ -1,7 +1,7 @@
 """The commands of `keras-transformer`, in the groups of its help.
 
 A command imports TensorFlow when it needs it, so that mistakes, `--help`,
-`presets` and exports for LiteRT are answered at once.
+`presets` and models exported for LiteRT are answered at once.
 """
 
 import platform
@@ -60,7 +60,7 @@ for group, commands in _COMMANDS.items():
         app.command(command, group=group, sort_key=place)
 plots = App(
     name="plot",
-    help="Show a training, attention, a search.",
+    help="Plot the curves of a training, attention, or a search.",
     group=_INSPECT,
     group_commands=Group("Commands", sort_key=1),
 )

@@ -18,7 +18,7 @@ def export(
     *,
     output: Path,
     format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "saved-model",
-    n_best: flags.PositiveInteger = 1,
+    num_translations: flags.NumTranslations = None,
     signatures: list[str] | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
     search: flags.SearchFlags = None,
@@ -28,9 +28,9 @@ def export(
     Args:
         output: New folder, for a SavedModel with a number as its name:
             exported/1. For Argos Translate a file: en-de.argosmodel.
-        format: What to write; litert, ctranslate2 and argos also in --dtype
-            int8.
-        n_best: Translations returned per text.
+        format: Format of the export; litert, ctranslate2 and argos also in
+            --dtype int8.
+        num_translations: Translations returned per text (default: 1).
         signatures: Signatures of a SavedModel, besides serving_default and
             score (default: all).
     """
@@ -40,8 +40,7 @@ def export(
         if signatures:
             raise InputError("--signatures needs --format saved-model.")
         model = dataclasses.replace(model, dtype=None)
-    translator = model.open(runs, search, n_best)
-    print(f"exporting {', '.join(map(str, runs))}")
+    translator = model.open(runs, search, num_translations)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
     else:
@@ -62,9 +61,9 @@ def serve(
     runs: flags.ModelsFlag,
     *,
     host: str = "127.0.0.1",
-    port: flags.Integer = 8000,
+    port: int = 8000,
     allowed_hosts: list[str] | None = None,
-    n_best: flags.PositiveInteger = 1,
+    num_translations: flags.NumTranslations = None,
     max_characters: flags.PositiveInteger = 100_000,
     model: flags.ModelFlags = flags.ModelFlags(),
     search: flags.SearchFlags = None,
@@ -76,13 +75,13 @@ def serve(
         port: Port to listen on, 0 for any.
         allowed_hosts: Names and addresses under which browsers may open the
             page, besides localhost and the name of this computer.
-        n_best: Outputs shown per text.
+        num_translations: Outputs shown per text (default: 1).
         max_characters: Length of the longest text.
     """
     folder = read_folder(runs[0]).path.resolve()
     name = folder.parent.name if folder.name.isdecimal() else folder.name
     with kt.serving.listen(host, port) as listening:
-        translator = model.open(runs, search, n_best)
+        translator = model.open(runs, search, num_translations)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
         hosts = [host, *(allowed_hosts or ())]

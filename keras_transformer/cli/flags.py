@@ -5,14 +5,14 @@ The annotations of a command are its flags, and its docstring is their help.
 
 import dataclasses
 import functools
-import json
+import os
 import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
-from cyclopts import Group, Parameter, Token
+from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 import keras_transformer as kt
@@ -25,7 +25,7 @@ from keras_transformer.decoding.settings import (
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.tasks import Task
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
 
@@ -36,48 +36,39 @@ if TYPE_CHECKING:
 RARE = ", rarely needed"
 
 
-def as_flags(text: str, names: Collection[str]) -> str:
-    """Replaces `init_from`, `source=en` and "the argument `steps`" by flags."""
+def as_flags(text: str, flags: Mapping[str, str]) -> str:
+    """Replaces names of arguments in a message by their flags."""
 
     def replace(match: re.Match) -> str:
         name = next(filter(None, match.groups()))
         space = " " if match[0].endswith("=") else ""
-        is_argument = name in names
-        return f"--{name.replace('_', '-')}{space}" if is_argument else match[0]
+        return flags[name] + space if name in flags else match[0]
 
     start = r"(?<![\w/.-])"  # not within a path or a flag
-    pattern = rf"the argument `(\w+)`|{start}(\w+)=|{start}(\w+_\w+)\b"
-    return re.sub(pattern, replace, text)
+    return re.sub(
+        rf"^(\w+)(?= must be)|{start}(\w+)=|{start}(\w+_\w+)\b"
+        r"|the argument `(\w+)`",
+        replace,
+        text,
+    )
 
 
 # === Values ===
 
 
-def read_integer(type_: Any, tokens: Sequence[Token]) -> int:
-    """Converts the value of a flag. Cyclopts itself rounds 1.5 to 2."""
-    (token,) = tokens
-    try:
-        return int(token.value)
-    except ValueError:
-        raise ValueError(
-            f"must be an integer. Received: {token.value}"
-        ) from None
+class CorpusEntry(TypedDict, total=False):
+    """One of several corpora, as in `kt.train.open_corpora`."""
+
+    data: list[str]
+    weight: float
+    tag: str
+    source: str
+    target: str
+    columns: tuple[int, int]
 
 
-def read_entries(type_: Any, tokens: Sequence[Token]) -> list[dict]:
-    """Converts the values of --corpora."""
-    values = [json.loads(token.value) for token in tokens]
-    for entry in values:
-        # The numbers of a file of flags are strings.
-        if "weight" in entry:
-            entry["weight"] = float(entry["weight"])
-        if "columns" in entry:
-            entry["columns"] = [int(column) for column in entry["columns"]]
-    return values
-
-
-Integer = Annotated[int, Parameter(converter=read_integer)]
-PositiveInteger = Annotated[Integer, Parameter(validator=Number(gte=1))]
+PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
+NumTranslations = Annotated[PositiveInteger | None, Parameter(name="--n-best")]
 
 
 # === Flags from dataclasses ===
@@ -100,21 +91,20 @@ def flags_of(
     shown = Group(title, sort_key=order)
     hidden = Group(title + RARE, sort_key=order + 0.5)
     types = typing.get_type_hints(cls)
+    names = {name: f"--{name.replace('_', '-')}" for name in types}
     flags = {}
     for field in dataclasses.fields(cls):
         if field.name in without:
             continue
-        description = as_flags(field.metadata["description"], types)
-        default, value_type = default_of(field), types[field.name]
-        is_integer = value_type in (int, int | None)
+        description = as_flags(field.metadata["description"], names)
+        default = default_of(field)
         parameter = Parameter(
             group=shown if common is None or field.name in common else hidden,
             help=f"{description[0].upper()}{description[1:]}.",
             show_default="none" if default is None else str(default),
             choices=field.metadata["rule"].choices or None,
-            converter=read_integer if is_integer else None,
         )
-        flags[field.name] = Annotated[value_type, parameter]
+        flags[field.name] = Annotated[types[field.name], parameter]
     values = TypedDict(f"{cls.__name__}Flags", flags, total=False)
     return Annotated[values | None, Parameter(name="*")]
 
@@ -126,14 +116,12 @@ def small_default(field: dataclasses.Field) -> Any:
     return values.get(field.name, field.default)
 
 
-def _search_default(field: dataclasses.Field) -> str:
-    parsing = getattr(ParsingTask.search, field.name)
-    trees = f"; of trees: {parsing}" if parsing != field.default else ""
-    return f"{field.default}{trees}; a run may have its own"
-
-
 _search_flags = functools.partial(
-    flags_of, BeamSearch, "Search", 4, default_of=_search_default
+    flags_of,
+    BeamSearch,
+    "Search",
+    4,
+    default_of=lambda field: f"{field.default}, unless the run has its own",
 )
 SearchFlags = _search_flags(common=("beam_size", "alpha"))
 ScoreFlags = _search_flags(
@@ -158,7 +146,7 @@ FilterFlags = flags_of(
 
 _RUN = (
     "Folder that `train`, `average` or `import` wrote, or name on the Hugging "
-    "Face Hub, as Helsinki-NLP/opus-mt-en-de"
+    "Face Hub, such as Helsinki-NLP/opus-mt-en-de"
 )
 _EXPORT = ", or a SavedModel or export for LiteRT, or en-de, the included model"
 _AVERAGED = (
@@ -180,14 +168,15 @@ RunCorpusFlag = Annotated[
 ]
 _RARE_DATA = Group("Data" + RARE, sort_key=3.5)
 CorporaFlag = Annotated[
-    list[dict] | None,
+    list[CorpusEntry] | None,
     Parameter(
         help="One of several corpora, once for each: "
         '\'{"data": "FOLDER", "weight": 2, "tag": ">>deu<<", "source": "en", '
         '"target": "de", "columns": [1, 2]}'
         "'; only data is required. In a file of --config it is a list.",
         group=_RARE_DATA,
-        converter=read_entries,
+        json_list=True,
+        json_dict=True,
         n_tokens=1,
     ),
 ]
@@ -202,8 +191,8 @@ _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[
     str | None,
     Parameter(
-        help="Language to translate to, of a model with several: fra is short "
-        "for `>>fra<<`, with which a source may also begin.",
+        help="Target language of a multilingual model; fra is short for "
+        "`>>fra<<`, which may also begin a source.",
         group=_RARE_MODEL,
     ),
 ]
@@ -232,8 +221,8 @@ class CorpusFlags:
         """Opens one corpus, or several as one."""
         if bool(data) == bool(corpora) or (corpora and self.columns):
             raise InputError(
-                "Give either DATA, perhaps with --columns, or --corpora, whose "
-                "entries have their own columns."
+                "Pass either DATA or --corpora, whose entries have columns of "
+                "their own."
             )
         if corpora:
             return kt.train.open_corpora(corpora, self.source, self.target)
@@ -249,8 +238,7 @@ class ModelFlags:
         checkpoint: A step, best (by validation score) or last (default: last).
         dtype: Type of weights and computation: float32 (default), or bfloat16
             and float16, which take half the space.
-        tag: Tag before each source without one, of a model that was trained
-            with it: bt is short for `<bt>`.
+        tag: Tag to add to sources without one; bt is short for `<bt>`.
     """
 
     checkpoint: str | None = None
@@ -262,11 +250,16 @@ class ModelFlags:
         self,
         runs: Sequence[str],
         search: Mapping[str, Any] | None,
-        num_translations: int = 1,
+        num_translations: int | None = None,
         task: Task | None = None,
         kind: type[Search] = BeamSearch,
+        reads_many: bool = False,
     ) -> "BaseTranslator":
         """Opens runs, with their own search except for the given settings."""
+        if reads_many:
+            # TensorFlow reads it when it is imported: on CPU each core
+            # computes a batch of its own.
+            os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
         settings = None
         if search or kind is Sampling:
             default = read_folder(runs[0]).search or BeamSearch()
@@ -275,7 +268,7 @@ class ModelFlags:
         return open_translator(
             runs,
             search=settings,
-            num_translations=num_translations,
+            num_translations=num_translations or 1,
             task=task,
             **vars(self),
         )

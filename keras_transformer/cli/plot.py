@@ -10,7 +10,6 @@ from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
-from keras_transformer.support.startup import import_tensorflow_quietly
 
 SourceArgument = Annotated[
     str, Parameter(help="The source.", allow_leading_hyphen=True)
@@ -25,7 +24,6 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
             replaced.
     """
     path = read_run(run).path
-    import_tensorflow_quietly()
     from keras_transformer.train.training_log import read_log
 
     rows = read_log(path / "log.csv")

@@ -13,6 +13,7 @@ from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.startup import explain_missing_packages
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -22,7 +23,7 @@ _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
 _READ_SIZE = 1 << 16  # bytes; the capacity of a pipe
 
-# In messages of the system and TensorFlow, and of NumPy.
+# Messages about a full disk, of the system, TensorFlow and NumPy.
 _FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
 
 
@@ -37,7 +38,8 @@ def run(command: Callable[[], None]) -> int:
             # UTF-8 in every locale, and line by line also into a pipe.
             sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-        command()
+        with explain_missing_packages(InputError):
+            command()
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:
@@ -51,7 +53,7 @@ def run(command: Callable[[], None]) -> int:
         return _BROKEN_PIPE
     except Exception as error:
         message = _describe(error)
-        if message is None:  # a bug of ours
+        if message is None:  # a bug
             raise
         report(message)
         return _INVALID
@@ -66,8 +68,8 @@ def report(message: str) -> None:
 def open_output(path: Path | None) -> Iterator[TextIO]:
     """Yields standard output or a new file.
 
-    Standard error takes the place of a standard output that is yielded. After
-    an `InputError` the file contains the lines before it.
+    While it yields standard output, `print` writes to standard error. A file
+    is complete, or not there.
     """
     if path is None:
         stdout = sys.stdout
@@ -79,13 +81,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
         atomic_write(path) as partial,
         open(partial, "w", encoding="utf-8", newline="") as stream,
     ):
-        try:
-            yield stream
-        except InputError:
-            if stream.tell():
-                os.replace(partial, path)
-                report(f"{path} contains the output before the error")
-            raise
+        yield stream
 
 
 def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:

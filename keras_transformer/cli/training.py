@@ -12,7 +12,6 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS
 from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
-from keras_transformer.text import open_tokenizer
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
@@ -56,18 +55,14 @@ def prepare(
     Args:
         output: New folder to write.
         preset: Preset whose sizes to use; `presets` lists all.
-        dropped: .tsv file to write of what is dropped: reason, source, target.
+        dropped: .tsv file for dropped pairs: reason, source, target.
     """
-    sizes = sizes or {}
-    recipe = Recipe.from_preset(preset, **sizes)
-    if tokenizer is not None:
-        tokenizer = open_tokenizer(tokenizer, sizes.get("vocab_size"))
     from keras_transformer.train import preparation
 
     prepared = preparation.prepare(
         reading.open(data, corpora),
         output,
-        recipe,
+        Recipe.from_preset(preset, **(sizes or {})),
         tokenizer,
         PairFilters(**(filters or {})),
         dropped,
@@ -136,7 +131,7 @@ def import_(
         model: Folder of a model of another system, or the name of one on the
             Hugging Face Hub, as Helsinki-NLP/opus-mt-en-de.
         output: Folder of the run.
-        format: System that wrote it (default: recognised by its files).
+        format: System that wrote it (default: detected from its files).
         source: Language code of the source, e.g. en.
         target: Language code of the target, e.g. de.
         revision: Branch, tag or commit of a model by name (default: main).
@@ -180,20 +175,18 @@ def average(
 
 def presets() -> None:
     """List the presets and their parameters."""
-    row = "{:<19} {:>12,} {:>11,} {:>7,} {:>8,} {:>7} {:>5} {:>5}  {}"
-    names = "preset parameters vocabulary batch steps paper: PPL BLEU"
-    print(row.replace(",", "").format(*names.split(), "description"))
+    row = "{:<19} {:>12,} {:>11,} {:>7,} {:>8,} {:>16}  {}"
+    names = "preset parameters vocabulary batch steps paper description"
+    print(row.replace(",", "").format(*names.split()))
     for name, preset in PRESETS.items():
         size = TransformerConfig.from_preset(name).num_parameters
         recipe = Recipe.from_preset(name)
         numbers = size, recipe.vocab_size, recipe.batch_tokens, recipe.steps
+        scores = f"{preset.paper_perplexity}, {preset.paper_bleu}"
         millions = preset.paper_parameters
-        paper = f"{millions}M", preset.paper_perplexity, preset.paper_bleu
-        paper = [x or "-" for x in paper] if millions else "---"
-        print(row.format(name, *numbers, *paper, preset.description))
+        paper = f"{millions}M, {scores}" if millions else "-"
+        print(row.format(name, *numbers, paper, preset.description))
     print(
-        "\nThe batch is in source plus target tokens. The columns after "
-        "`paper:` are from\nTable 3: parameters, and perplexity per subword "
-        "and BLEU on newstest2013. Our\nparameters are those for 37,000 "
-        "tokens; most of the paper's match about 41,000."
+        "\nThe batch is in source plus target tokens; `paper` is the size, "
+        "perplexity and\nBLEU in Table 3, mostly with 41,000 tokens."
     )

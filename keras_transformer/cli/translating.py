@@ -1,14 +1,10 @@
 """The commands that use a model on texts: translate, score, evaluate."""
 
-import contextlib
 import dataclasses
 import json
 import os
-import re
-import sys
 from collections import Counter
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
 from cyclopts.types import ExistingFile, NonExistentFile
@@ -27,7 +23,6 @@ from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.base import BaseTranslator
     from keras_transformer.inference.records import Translation
 
 # What may be wrong with an output, by the field of `Translation`.
@@ -46,7 +41,7 @@ def translate(
     *,
     input: list[ExistingFile] | None = None,
     output: NonExistentFile | None = None,
-    n_best: flags.PositiveInteger | None = None,
+    num_translations: flags.NumTranslations = None,
     split_sentences: bool = False,
     prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     tokenized: Annotated[bool, _TREES] = False,
@@ -62,11 +57,10 @@ def translate(
     Args:
         input: Text files (default: standard input).
         output: New file to write (default: standard output).
-        n_best: Print the N best outputs of each line, each in one line as line
-            number, score and output, separated by tabs (default: 1, its text
-            alone).
+        num_translations: Print the N best outputs of each line, as number of
+            the line, score and output (default: the text of one).
         split_sentences: Translate each sentence of a line separately.
-        prefix: What every translation must begin with.
+        prefix: Text that every translation begins with.
         tokenized: For runs that parse: the words of a line are separated by
             spaces already, as in the Penn Treebank.
         one_line: For runs that parse: print each tree in one line.
@@ -74,11 +68,10 @@ def translate(
             and their scores, and what may be wrong with the best one.
         sample: Draw translations at random, instead of beam search.
     """
-    if sampling and not sample:
-        raise InputError("Options of sampling need --sample.")
+    sample = sample or bool(sampling)
     if sample and "beam_size" in (search or {}):
-        raise InputError("--sample cannot be combined with --beam-size.")
-    if split_sentences and (n_best or prefix or jsonl):
+        raise InputError("Sampling cannot be combined with --beam-size.")
+    if split_sentences and (num_translations or prefix or jsonl):
         raise InputError(
             "--split-sentences cannot be combined with --n-best, --prefix or "
             "--jsonl."
@@ -86,19 +79,17 @@ def translate(
     problems: Counter[str] = Counter()
     with terminal.open_output(output) as stream:
         parses = not read_folder(runs[0]).task.targets_are_text
-        if parses and split_sentences:
-            raise InputError("--split-sentences needs a run that translates.")
         if (tokenized or one_line) and not parses:
             raise InputError("--tokenized and --one-line need a parser.")
-        translator = _open(
-            model,
+        translator = model.open(
             runs,
             {**(search or {}), **(sampling or {})},
-            n_best or 1,
+            num_translations,
             ParsingTask(split_words=False) if tokenized else None,
             Sampling if sample else BeamSearch,
+            reads_many=True,
         )
-        form = translator.task, n_best, jsonl, one_line
+        form = translator.task, num_translations, jsonl, one_line
         workers = translator.recommended_workers
         for lines, number, bar in terminal.read_with_progress(input):
             options = dict(workers=workers, progress=bar.update)
@@ -116,29 +107,18 @@ def translate(
                     _as_text(*form, place, *pair)
                     for place, pair in enumerate(pairs, number)
                 ]
-            for field, problem in _PROBLEMS.items():
-                if count := sum(getattr(x, field) for x in translations):
-                    problems[problem] += count
+            for field in _PROBLEMS:
+                problems[field] += sum(getattr(x, field) for x in translations)
             bar.clear()
             stream.writelines(texts)
             bar.refresh()
-    for problem, count in problems.items():
-        terminal.report(f"{problem}: {count:,}")
-
-
-def _open(
-    model: flags.ModelFlags, runs: Sequence[str], *options: Any
-) -> "BaseTranslator":
-    """Opens a model for many texts."""
-    # TensorFlow reads it when it is imported. On CPU a batch per core is
-    # computed at the same time instead.
-    os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-    return model.open(runs, *options)
+    for field in +problems:  # those that were found
+        terminal.report(f"{_PROBLEMS[field]}: {problems[field]:,}")
 
 
 def _as_text(
     task: Task,
-    n_best: int | None,
+    num_translations: int | None,
     jsonl: bool,
     one_line: bool,
     number: int,
@@ -152,7 +132,7 @@ def _as_text(
     texts = translation.texts
     if task.targets_are_text:  # a model may spell line ends
         texts = [" ".join(text.splitlines()) for text in texts]
-    if n_best is not None:
+    if num_translations is not None:
         return "".join(
             f"{number}\t{score:.4f}\t{text}\n"
             for score, text in zip(translation.scores, texts, strict=True)
@@ -177,10 +157,12 @@ def score(
     Args:
         input: Files of source, tab and translation on each line, of which
             further columns are ignored (default: standard input).
-        output: New file to write (default: standard output).
+        output: New file to write (default: standard output). Pairs that are
+            empty or longer than the model reads have empty lines.
     """
+    missing = 0
     with terminal.open_output(output) as stream:
-        translator = _open(model, runs, search)
+        translator = model.open(runs, search, reads_many=True)
         for lines, number, bar in terminal.read_with_progress(input):
             pairs = [line.split("\t", 2)[:2] for line in lines]
             for place, pair in enumerate(pairs, number):
@@ -189,23 +171,23 @@ def score(
                         "Each line must be a source, a tab and its "
                         f"translation. Received: no tab in line {place}"
                     )
-            try:
-                scores = translator.score(
-                    *zip(*pairs, strict=True),
-                    workers=translator.recommended_workers,
-                    progress=bar.update,
-                )
-            except InputError as error:
-                words = re.split(r"at index (\d+)", str(error))
-                words[1::2] = [
-                    f"in line {number + int(x)}" for x in words[1::2]
-                ]
-                raise InputError("".join(words)) from error
+            sources, targets = zip(*pairs, strict=True)
+            translator.check_languages(sources, number)
+            scores = translator.score_corpus(
+                sources,
+                targets,
+                workers=translator.recommended_workers,
+                progress=bar.update,
+            )
+            missing += scores.count(None)
             bar.clear()
             stream.writelines(
-                f"{x.score:.4f}\t{x.perplexity:.4f}\n" for x in scores
+                f"{x.score:.4f}\t{x.perplexity:.4f}\n" if x else "\t\n"
+                for x in scores
             )
             bar.refresh()
+    if missing:
+        terminal.report(f"empty or too long pairs: {missing:,}")
 
 
 def evaluate(
@@ -225,14 +207,12 @@ def evaluate(
 
     Args:
         split: Split to measure.
-        metric: Of translation: bleu, chrf, tokenized_bleu, ter (default: all
-            but ter); of parsing: f1, precision, recall, unlabelled_f1,
+        metric: For translation: bleu, chrf, tokenized_bleu, ter (default: all
+            but ter); for parsing: f1, precision, recall, unlabelled_f1,
             complete_match, tag_accuracy (default: all).
-        as_json: Print the results as a JSON object; messages go to standard
-            error.
+        as_json: Print the results as a JSON object.
     """
-    stdout = sys.stdout
-    with contextlib.redirect_stdout(sys.stderr if as_json else stdout):
+    with terminal.open_output(None) as stdout:
         folder = read_folder(runs[0])
         corpus = _open_corpus(folder, data, reading)
         is_only = data is not None and len(corpus.splits) == 1
@@ -242,7 +222,7 @@ def evaluate(
         if not others and os.path.isfile(part.data[0]):  # a name as news.en
             file = without_suffix(os.path.basename(part.data[0]))
             name = os.path.splitext(file)[0]
-        translator = _open(model, runs, search)
+        translator = model.open(runs, search, reads_many=True)
         from keras_transformer.train import evaluation
 
         checkpoints = translator.checkpoints
@@ -285,12 +265,6 @@ def _open_corpus(
         target=reading.target or folder.languages[1],
         columns=reading.columns or request.get("columns"),
     )
-    source, target = reading.source, reading.target
-    if (target, source) == folder.languages and source != target:
-        raise InputError(
-            f"{folder.path} translates in the other direction. Received: "
-            f"source={source}, target={target}"
-        )
     try:
         return reading.open(data or request.get("data"), request.get("corpora"))
     except InputError as error:

@@ -86,9 +86,9 @@ def open_translator(
     is_export = any(isinstance(folder, Export) for folder in folders)
     if (is_export or is_served) and (options or len(paths) > 1):
         raise InputError(
-            "An export must be opened alone, without arguments for runs. "
-            f"Received: {', '.join([*map(str, paths), *options])}. Use runs; "
-            "`export RUN1 RUN2` exports several as one model."
+            "Several models, checkpoint, dtype, tag, target_language and task "
+            "need runs. Received: an export, in "
+            f"{', '.join([*map(str, paths), *options])}"
         )
     if is_served:
         from keras_transformer.inference.serving_client import connect
@@ -101,8 +101,8 @@ def open_translator(
     import_tensorflow_quietly()
     if len({(run.tokenizer_digest, run.task.name) for run in folders}) != 1:
         raise InputError(
-            "Runs that translate together must have the same task and "
-            f"tokenizer. Received: {', '.join(map(str, paths)) or 'no run'}"
+            "The runs of an ensemble must have the same task and tokenizer. "
+            f"Received: {', '.join(map(str, paths)) or 'no run'}"
         )
     runs, tokenizer = folders, folders[0].tokenizer
     if target_language is not None:

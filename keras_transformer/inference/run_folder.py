@@ -19,7 +19,7 @@ from keras_transformer.inference.weight_files import (
     step_of,
 )
 from keras_transformer.support import files
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
@@ -72,16 +72,18 @@ class Run:
                 problem = "does not exist"
             raise InputError(
                 "A model must be a folder that `keras-transformer train`, "
-                "`average`, `import` or `export` wrote, or the included en-de. "
-                f"Received: {path}, which {problem}"
+                "`average`, `import` or `export` wrote, or en-de. Received: "
+                f"{path}, which {problem}"
             ) from error
         check_types(file, values, _TYPES)
         task, search = find_task(values["task"]), values.get("search")
         search = search and BeamSearch.from_dict(search, str(file))
         source, target = values["languages"]
+        with name_file(file):
+            config = TransformerConfig.from_dict(values["model"])
         return cls(
             path=path,
-            config=TransformerConfig.from_dict(values["model"]),
+            config=config,
             task=task,
             search=search or task.search,
             languages=(source, target),

@@ -10,7 +10,8 @@ from keras_transformer.support.errors import InputError
 
 # The modules of optional packages, and the extra that installs each.
 _TENSORFLOW_EXTRA = (
-    "cyclopts filelock sacrebleu sacremoses safetensors tensorflow tqdm yaml"
+    "cyclopts filelock keras langcodes sacrebleu sacremoses safetensors "
+    "tensorflow tqdm yaml"
 )
 _EXTRAS = dict.fromkeys(_TENSORFLOW_EXTRA.split(), "tensorflow") | {
     "ai_edge_litert": "litert",

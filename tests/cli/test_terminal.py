@@ -7,6 +7,7 @@ import sys
 
 import pytest
 
+from keras_transformer import cli
 from keras_transformer.cli import terminal
 from keras_transformer.support.errors import InputError
 
@@ -58,6 +59,20 @@ def test_a_reader_that_is_gone_is_141(capsys):
 def test_bugs_are_not_hidden():
     with pytest.raises(ValueError, match="bug"):
         terminal.run(fail_with(ValueError("bug")))
+
+
+def test_a_bug_in_a_worker_does_not_wait_for_the_others(monkeypatch, capsys):
+    codes, fail = [], fail_with(ValueError("bug"))
+    monkeypatch.setattr(cli, "_run", lambda _: fail())
+    monkeypatch.setattr(os, "_exit", codes.append)
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(ValueError, match="bug"):
+        cli.main([])
+    assert not codes
+    monkeypatch.setenv("TF_CONFIG", "{}")
+    cli.main([])
+    assert codes == [1]
+    assert "ValueError: bug" in capsys.readouterr().err
 
 
 # === Output ===

@@ -164,9 +164,9 @@ def test_presets_lists_every_preset_beside_the_paper(run_cli):
     rows = {line.split()[0]: line.split() for line in out.splitlines() if line}
     assert set(PRESETS) <= set(rows)
     assert rows["base"][1:5] == ["63,045,632", "37,000", "50,000", "100,000"]
-    assert rows["base"][5:8] == ["65M", "4.92", "25.8"]
-    assert rows["big"][4:8] == ["300,000", "213M", "4.33", "26.4"]
-    assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "-", "-"]
+    assert rows["base"][5:8] == ["65M,", "4.92,", "25.8"]
+    assert rows["big"][4:8] == ["300,000", "213M,", "4.33,", "26.4"]
+    assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "for", "the"]
 
 
 # === main ===

@@ -4,10 +4,9 @@ import json
 import types
 
 import pytest
-from commands import check_error, write_corpus
+from commands import write_corpus
 
 from keras_transformer.presets import PRESETS
-from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
@@ -67,8 +66,5 @@ def test_prepare_has_the_sizes_of_the_preset(run_cli, monkeypatch, tmp_path):
     assert calls == [(recipe, None, *none) for recipe in recipes]
     assert PRESETS["base"].vocab_size == recipes[0].vocab_size
     model = tmp_path / "any.model"
-    Tokenizer.train(["a b c"], 265).save(model)
-    result = run_cli(*arguments, "--tokenizer", model, "--vocab-size", 9)
-    check_error(result, "--vocab-size", str(model))
     assert run_cli(*arguments, "--tokenizer", model).code == 0
-    assert calls[2][1].digest == Tokenizer.load(model).digest
+    assert calls[2][1] == [model]

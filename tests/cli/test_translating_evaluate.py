@@ -30,7 +30,7 @@ RESULTS = {
 
 
 def test_evaluate_measures_and_records(run_cli, trained):
-    code, out, _ = run_cli("evaluate", trained.run, "--data", trained.data)
+    code, out, err = run_cli("evaluate", trained.run, "--data", trained.data)
     assert code == 0
     *_, results = json.loads((trained.run / "results.json").read_text())
     assert results["split"] == "test"
@@ -41,8 +41,8 @@ def test_evaluate_measures_and_records(run_cli, trained):
     # Of the three, one is empty and one too long to have a perplexity.
     assert results["perplexity_sentences"] == 1
     assert f"{results['bleu']:.2f}  {results['bleu_signature']}" in out
-    assert out.startswith(f"decoding test of {trained.data}\n")
-    assert out.endswith(f"recorded in {trained.run / 'results.json'}\n")
+    assert err.startswith(f"decoding test of {trained.data}\n")
+    assert err.endswith(f"recorded in {trained.run / 'results.json'}\n")
     lines = (trained.run / "translations-test.txt").read_text().splitlines()
     assert len(lines) == 3
     assert lines[1] == ""
@@ -109,8 +109,8 @@ def test_the_only_split_has_its_own_name(
         content = gzip.compress(content) if is_compressed else content
         (tmp_path / file).write_bytes(content)
     data = [tmp_path / file for file in files]
-    code, out, _ = run_cli("evaluate", trained.run, "--data", *data)
-    assert code == 0 and f"decoding {name} of " in out
+    code, _, err = run_cli("evaluate", trained.run, "--data", *data)
+    assert code == 0 and f"decoding {name} of " in err
     assert call["split"] == call["corpus"].splits[0] == "train"
     *_, results = json.loads((trained.run / "results.json").read_text())
     assert results["split"] == name
@@ -127,15 +127,15 @@ def test_evaluate_prints_results_that_it_cannot_record(
 
     monkeypatch.setattr("keras_transformer.train.evaluation.write_json", fail)
     result = run_cli("evaluate", trained.run, "--data", trained.data)
-    check_error(result, "Permission denied")
+    assert result.code == 2 and "Permission denied" in result.err
     assert "12.34  signature" in result.out
 
 
 def test_an_ensemble_and_an_export_are_not_recorded(run_cli, call, trained):
     before = sorted(trained.run.iterdir())
-    code, out, _ = run_cli("evaluate", trained.run, trained.run)
+    code, _, err = run_cli("evaluate", trained.run, trained.run)
     assert code == 0 and len(call["translator"].models) == 2
-    assert out.endswith(
+    assert err.endswith(
         "not recorded: the results of an ensemble or an export\n"
     )
     assert sorted(trained.run.iterdir()) == before

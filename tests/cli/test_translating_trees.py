@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from commands import Chunks, check_error, set_stdin, write_run
+from commands import Chunks, set_stdin, write_run
 from documents import blocks
 from fake_translator import FakeTranslator
 from generated_treebank import write_treebank
@@ -133,11 +133,6 @@ def test_formats_of_trees(run_cli, parser, monkeypatch):
     set_stdin(monkeypatch, Chunks([b"dog\n\n"]))
     assert run_cli("translate", folder, "--one-line").out == f"{TREES[0]}\n\n"
     assert tasks[0] is None and not tasks[1].split_words
-
-
-def test_sentences_need_a_run_that_translates(run_cli, parser):
-    result = run_cli("translate", parser[0], "--split-sentences")
-    check_error(result, "--split-sentences")
 
 
 def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):

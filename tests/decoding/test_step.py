@@ -6,7 +6,13 @@ import functools
 import keras
 import numpy as np
 import pytest
-from helpers import check_examples, randomise, to_numpy, tolerance
+from helpers import (
+    TENSORFLOW_ONLY,
+    check_examples,
+    randomise,
+    to_numpy,
+    tolerance,
+)
 from keras import ops
 
 import keras_transformer as kt
@@ -77,6 +83,7 @@ def plain():
     return check(random_model())[0]
 
 
+@TENSORFLOW_ONLY
 def test_examples_of_the_docstrings():
     from keras_transformer.decoding import step
 
@@ -114,11 +121,20 @@ VARIANTS = {
 }
 
 
-@pytest.mark.parametrize("changes", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize(
+    "changes",
+    [
+        pytest.param(
+            changes, id=name, marks=() if name == "biases" else TENSORFLOW_ONLY
+        )
+        for name, changes in VARIANTS.items()
+    ],
+)
 def test_every_configuration(changes):
     check(random_model(kt.TransformerConfig(**{**SMALL, **changes})))
 
 
+@TENSORFLOW_ONLY
 @pytest.mark.parametrize(
     ("policy", "beam_size"),
     [
@@ -142,7 +158,10 @@ def test_the_cache_grows_by_the_hypotheses():
         assert [tuple(x.shape) for x in pair] == [(2, 2, 5, 4)] * 2
 
 
-@pytest.mark.parametrize(("window", "beam_size"), [(1, 3), (4, 2)])
+@pytest.mark.parametrize(
+    ("window", "beam_size"),
+    [pytest.param(1, 3, marks=TENSORFLOW_ONLY), (4, 2)],
+)
 def test_a_window_limits_the_cache(window, beam_size):
     model = random_model(dataclasses.replace(CONFIG, attention_window=window))
     _, cache = check(model, beam_size, steps=6)
@@ -248,6 +267,7 @@ def test_parts_of_other_classes_are_called(plain):
     assert np.abs(found - plain).max() > 0.1
 
 
+@TENSORFLOW_ONLY
 def test_logits_of_a_subclass():
     model = CappedLogits(CONFIG)
     randomise(model)
@@ -288,6 +308,7 @@ def model_with(part):
     return model
 
 
+@TENSORFLOW_ONLY
 @pytest.mark.parametrize(
     "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
 )
@@ -296,6 +317,7 @@ def test_a_method_that_steps_leave_out_raises(part):
         StepDecoder(model_with(part), 3, 1)
 
 
+@TENSORFLOW_ONLY
 def test_layers_that_were_changed(plain):
     """LoRA, quantization, and a different activation."""
     model = random_model()

@@ -156,8 +156,10 @@ def test_unsupported_models(tokenizer, tmp_path):
     tagged = random_translator(table_vocabulary(tokenizer))
     check_error(tagged, path, "tag")
     fields = dict(positional_encoding="learned", attention_window=3)
-    other = random_translator(tokenizer, **fields)
-    check_error(other, path, "attention_window=3, 30 learned positions")
+    fields["num_layers"] = 1
+    for length, learned in ((1023, ", 1023 learned positions"), (1024, "")):
+        other = random_translator(tokenizer, max_length=length, **fields)
+        check_error(other, path, rf"attention_window=3{learned}\.")
 
 
 def test_a_different_tokenizer_is_noticed(translator, tmp_path, monkeypatch):

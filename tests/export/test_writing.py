@@ -129,6 +129,16 @@ def test_parsers_are_not_exported(fake, tmp_path):
         write(parser, tmp_path / "new")
 
 
+def test_one_of_several_languages_must_be_chosen(fake, pairs, tmp_path):
+    several = copy.copy(fake)
+    tags = [">>deu<<", ">>fra<<"]
+    several.tokenizer = kt.Tokenizer.train(pairs, 310, tags=tags)
+    with pytest.raises(InputError, match="deu, fra"):
+        write(several, tmp_path / "new")
+    several.tokenizer = several.tokenizer.translating_to("fra")
+    write(several, tmp_path / "new")
+
+
 @pytest.mark.parametrize("file", ["model", "model/file"])
 def test_never_overwrites(fake, tmp_path, file):
     file = tmp_path / file

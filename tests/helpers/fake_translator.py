@@ -16,9 +16,6 @@ class FakeTranslator(BaseTranslator):
         self.batches = []  # the texts of each batch
         vars(self).update(attributes)
 
-    def check_languages(self, texts, first=1):
-        pass
-
     def _encode_sources(self, texts):
         return [text.split() for text in texts]
 

@@ -11,6 +11,10 @@ from keras import ops
 BACKEND = keras.backend.backend()
 # `make test` runs these cases on TensorFlow only.
 SLOW_ELSEWHERE = () if BACKEND == "tensorflow" else pytest.mark.slow
+# For what JAX and PyTorch cannot break: it has no computation of their own.
+TENSORFLOW_ONLY = pytest.mark.skipif(
+    BACKEND != "tensorflow", reason="shown on TensorFlow"
+)
 POLICIES = [
     "float32",
     pytest.param("mixed_bfloat16", marks=SLOW_ELSEWHERE),

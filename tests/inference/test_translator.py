@@ -38,6 +38,21 @@ def eager(model, tokenizer):
 # === Translations ===
 
 
+def test_a_text_without_one_of_several_languages(model, pairs):
+    tags = [">>deu<<", ">>fra<<"]
+    texts = [*pairs, *pairs.values()]
+    tokenizer = kt.Tokenizer.train(texts, model.config.vocab_size, tags=tags)
+    several = kt.Translator(model, tokenizer)
+    for use in (
+        several.translate,
+        several.translate_document,
+        several.attention,
+        lambda text: several.score(text, "Hund"),
+    ):
+        with pytest.raises(InputError, match="text 1, 'dog'"):
+            use("dog")
+
+
 def test_a_tokenizer_of_a_wrong_type(translator):
     with pytest.raises(InputError, match="tokenizer='tok"):
         kt.Translator(translator.model, "tokenizer.model")

@@ -142,6 +142,14 @@ def test_a_document_for_a_language(fake):
             fake.translate_document("One.", target_language=language)
 
 
+def test_a_text_for_a_language_that_the_model_lacks(fake):
+    fake.target_languages = ["deu"]
+    for use in (fake.translate, lambda texts: fake.score(texts, ["x", "y"])):
+        use([">>deu<< a", "b"])
+        with pytest.raises(InputError, match=">>fra<< in text 2"):
+            use([">>deu<< a", ">>fra<< b"])
+
+
 # === Scores ===
 
 

@@ -7,7 +7,13 @@ import keras
 import numpy as np
 import numpy_reference as reference
 import pytest
-from helpers import normal, randomise, to_numpy, weights_by_path
+from helpers import (
+    TENSORFLOW_ONLY,
+    normal,
+    randomise,
+    to_numpy,
+    weights_by_path,
+)
 
 import keras_transformer as kt
 
@@ -68,6 +74,7 @@ def built(stack, **arguments):
     return layer
 
 
+@TENSORFLOW_ONLY
 def test_a_model_of_other_sublayers_is_saved_and_loaded(tmp_path):
     model = kt.Transformer(
         kt.TransformerConfig(**SMALL),

@@ -10,7 +10,7 @@ import numpy_reference as reference
 import pytest
 from helpers import (
     POLICIES,
-    SLOW_ELSEWHERE,
+    TENSORFLOW_ONLY,
     check_examples,
     dtype_of,
     gradients,
@@ -183,9 +183,8 @@ def test_every_layer_has_a_case():
     assert set(CASES) == public
 
 
-@pytest.mark.parametrize(
-    "module", [pytest.param(x, marks=SLOW_ELSEWHERE) for x in MODULES]
-)
+@TENSORFLOW_ONLY
+@pytest.mark.parametrize("module", MODULES)
 def test_examples_of_the_docstrings(module):
     check_examples(
         importlib.import_module(f"keras_transformer.layers.{module}")

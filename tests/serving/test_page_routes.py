@@ -19,9 +19,11 @@ def test_pages_of_a_text(address, translator):
     text = urllib.parse.quote("dog & <b>")
     status, page = fetch(f"{address}/trace?text={text}")
     assert status == 200 and '"source": "dog & \\u003cb>"' in page
-    second = translator.translate("dog").texts[1]
-    status, page = fetch(f"{address}/attention?text=dog&hypothesis=1")
-    assert status == 200 and f'"target": {json.dumps(second)}' in page
+    assert '"hypothesis": 0' in page
+    best, second, _ = translator.translate("dog").texts
+    for chosen, target in (("", best), ("&hypothesis=1", second)):
+        status, page = fetch(f"{address}/attention?text=dog{chosen}")
+        assert status == 200 and f'"target": {json.dumps(target)}' in page
     status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
     assert status == 200 and '"hypothesis": 1' in page
 

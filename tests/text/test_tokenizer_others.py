@@ -145,9 +145,6 @@ def test_models_that_do_not_fit(models, tmp_path):
     two.save_files(tmp_path)
     with pytest.raises(InputError, match=str(tmp_path)):
         open_tokenizer([bpe, tmp_path])
-    with pytest.raises(InputError, match="vocab_size=100"):
-        open_tokenizer([bpe], 100)
-    assert open_tokenizer([bpe], 76).vocab_size == 76
 
 
 def test_program_of_the_documents(tmp_path, monkeypatch):

@@ -148,7 +148,10 @@ def progress_of(step, last_step):
 
 def test_the_line_of_an_epoch(clock, capsys):
     counter, progress = progress_of(10, 40)
-    clock.seconds += 60
+    clock.seconds += 100  # the first step includes the compilation
+    counter.step = 11
+    progress.on_train_batch_end(0, {"loss": 2.0})
+    clock.seconds += 54
     counter.step = 20
     logs = {"loss": 1.5, "perplexity": 3.25, "val_perplexity": 4.5}
     logs["val_score"] = 12.345
@@ -157,8 +160,9 @@ def test_the_line_of_an_epoch(clock, capsys):
     counter.step = 40
     progress.on_epoch_end(1, {"loss": 1.25})
     progress.on_train_end()
-    # 10 steps took a minute, and 20 are left.
+    # 9 steps took 54 seconds, and 20 are left.
     assert capsys.readouterr().out.splitlines() == [
+        "step 11/40  loss 2.000",
         "step 20/40  loss 1.500  perplexity 3.25  validation perplexity 4.50  "
         "BLEU 12.35  tokens/s 5,000  left 02:00",
         "step 40/40  loss 1.250",

@@ -67,9 +67,9 @@ def test_perplexity_is_that_of_the_references(evaluated, translator):
     assert results["perplexity"] == pytest.approx(math.exp(nll), rel=1e-4)
 
 
-def corpus_of(pairs, task=None):
-    """A corpus that is one split."""
-    parts = [(Part(data=["pairs"], splits={}), pairs)]
+def corpus_of(pairs, task=None, targets=(None,)):
+    """A corpus that is one split, with the same pairs in each language."""
+    parts = [(Part(data=["x"], splits={}, target=x), pairs) for x in targets]
     return types.SimpleNamespace(
         task=task or TranslationTask(),
         name="pairs",
@@ -93,6 +93,15 @@ def test_any_translator_is_measured_by_its_scores():
     found, _ = evaluate(fake, corpus_of(pairs[3:]), "test", "de")
     assert found["perplexity"] is None and found["perplexity_sentences"] == 0
     assert "all pairs are empty or too long" in describe(found)
+
+
+def test_each_corpus_is_scored_for_its_own_language():
+    """Chinese is split into characters, unlike English."""
+    pairs = [("猫喜欢吃鱼", "猫喜欢吃肉")]
+    corpus = corpus_of(pairs, targets=(None, "en"))
+    found, _ = evaluate(FakeTranslator(), corpus, "test", "zh", None, ["bleu"])
+    default, english = (part["bleu"] for part in found["parts"])
+    assert default == found["bleu"] > 50 > english == 0
 
 
 def test_a_corpus_for_a_different_task():

@@ -10,8 +10,11 @@ import time
 import digits
 import numpy as np
 import pytest
+import tensorflow as tf
+from forked import Forked
 from helpers import free_ports
 
+from keras_transformer.cli import main
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.train.state import read_state, read_step
 from keras_transformer.train.training_log import read_log
@@ -26,18 +29,14 @@ FLAGS = {
     **{"max-length": 24, "batch-tokens": 256, "steps-per-epoch": 4},
     "deterministic": True,
 }
-# Two replicas on one processor.
-PROGRAM = """
-import sys
-import tensorflow as tf
 
-replicas = [tf.config.LogicalDeviceConfiguration()] * 2
-(cpu,) = tf.config.list_physical_devices("CPU")
-tf.config.set_logical_device_configuration(cpu, replicas)
-from keras_transformer.cli import main
 
-sys.exit(main())
-"""
+def train_on_two_replicas(words):
+    """Runs a command with two replicas on one processor."""
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    replicas = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, replicas)
+    return main([*words, "--strategy", "mirrored"])
 
 
 @pytest.fixture
@@ -47,21 +46,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def start(folder, run, *flags, program=("-m", "keras_transformer"), **values):
-    """Starts a training. Without values it must resume the run."""
+def words_of(folder, run, *flags, **values):
+    """Returns a command. Without values it must resume the run."""
     if values:
         file = folder / f"flags-{values.get('steps')}.yaml"
         values = {x.replace("_", "-"): y for x, y in values.items()}
         file.write_text(json.dumps({**FLAGS, **values}))
         flags = "--config", file, *flags
-    return subprocess.Popen(
-        [sys.executable, *program, "train", *flags, "--output", run],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        # A test program in the background ignores SIGINT, as do its children.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
+    return [str(word) for word in ("train", *flags, "--output", run)]
 
 
 def test_kills_at_random_moments_change_nothing(folder):
@@ -83,30 +75,29 @@ def test_kills_at_random_moments_change_nothing(folder):
         dtype="mixed_bfloat16",
     )
 
-    def start_on_two_replicas(run, **values):
-        flags = "--strategy", "mirrored"
-        return start(folder, run, *flags, program=("-c", PROGRAM), **values)
+    def start(run, **values):
+        words = words_of(folder, run, **values)
+        output = folder / "printed"
+        return Forked(train_on_two_replicas, words, output=output)
 
     begin = time.monotonic()
-    process = start_on_two_replicas(whole, **values)
-    printed, _ = process.communicate()
-    assert process.returncode == 0, printed
-    assert "early stopping" in printed
+    process = start(whole, **values)
+    assert process.wait() == 0, process.printed()
+    assert "early stopping" in process.printed()
     seconds, kills = time.monotonic() - begin, []
-    while process.returncode != 0 or not kills:
+    while process.poll() != 0 or not kills:
         # A run that exists is resumed with its arguments or without.
         is_alone = killed.exists() and len(kills) % 2
-        process = start_on_two_replicas(killed, **{} if is_alone else values)
+        process = start(killed, **{} if is_alone else values)
         number = random.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
         kills.append((random.uniform(0, seconds), number))
         try:
-            limit = None if len(kills) > KILLS else kills[-1][0]
-            printed, _ = process.communicate(timeout=limit)
+            process.wait(300 if len(kills) > KILLS else kills[-1][0])
         except subprocess.TimeoutExpired:
             process.send_signal(number)
-            process.communicate()
+            process.wait()
         else:
-            assert process.returncode == 0, printed
+            assert process.poll() == 0, process.printed()
     expected = read_run(whole)
     np.testing.assert_equal(read_run(killed), expected, str(kills))
     assert expected["state"][0] < values["steps"]
@@ -130,13 +121,25 @@ def read_run(path):
 
 def wait_for_step(process, run, step):
     while not (run / "state.npz").exists() or read_step(Run.open(run)) < step:
-        assert process.poll() is None, process.communicate()[0]
+        assert process.poll() is None
+        time.sleep(0.01)
+
+
+def wait_for_text(process, text):
+    while text not in process.printed():
+        assert process.poll() is None, process.printed()
         time.sleep(0.01)
 
 
 def test_sigterm_saves_and_exits(folder):
     run, data = folder / "run", [str(folder / "data")]
-    process = start(folder, run, data=data, steps=100_000, scored_sentences=0)
+    words = words_of(folder, run, data=data, steps=100_000, scored_sentences=0)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "keras_transformer", *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
     wait_for_step(process, run, 4)
     process.send_signal(signal.SIGTERM)
     printed, _ = process.communicate(timeout=60)
@@ -152,18 +155,20 @@ def start_workers(folder, run, steps=(STEPS, STEPS), count=2):
     processes = []
     for job, own in list(zip(cluster, steps, strict=True))[:count]:
         task = {"type": job, "index": 0}
-        config = json.dumps({"cluster": cluster, "task": task})
-        values = dict(steps=own, scored_sentences=0)
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setenv("TF_CONFIG", config)
-            patched.setenv("TF_CPP_MIN_LOG_LEVEL", "3")
-            processes.append(
-                start(
-                    *(folder, run, "--strategy", "multiworker"),
-                    data=[str(folder / "data")],
-                    **values,
-                )
+        words = words_of(
+            *(folder, run, "--strategy", "multiworker"),
+            data=[str(folder / "data")],
+            steps=own,
+            scored_sentences=0,
+        )
+        processes.append(
+            Forked(
+                *(main, words),
+                output=folder / f"printed-{job}",
+                TF_CONFIG=json.dumps({"cluster": cluster, "task": task}),
+                TF_CPP_MIN_LOG_LEVEL="3",
             )
+        )
     return processes
 
 
@@ -171,26 +176,23 @@ def test_two_workers_are_resumed_after_one_was_killed(folder):
     """The chief exits at once, with code 1, so that it can be restarted."""
     whole, killed = folder / "whole", folder / "killed"
     processes = start_workers(folder, whole)
-    printed = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0], printed
+    codes = [process.wait() for process in processes]
+    printed = [process.printed() for process in processes]
+    assert codes == [0, 0], printed
     assert "worker 0 of 2" in printed[0] and "worker 1 of 2" in printed[1]
     assert "The run is in" in printed[0] and "The run is in" not in printed[1]
 
     chief, other = start_workers(folder, killed)
     wait_for_step(chief, killed, 4)
-    other.kill()
-    other.communicate()
-    for line in chief.stdout:
-        if line.startswith("Traceback"):
-            break
+    other.send_signal(signal.SIGKILL)
+    other.wait()
+    wait_for_text(chief, "Traceback")
     begin = time.monotonic()
-    chief.communicate(timeout=60)
-    assert chief.returncode == 1
+    assert chief.wait(60) == 1
     assert time.monotonic() - begin < 5
     assert 4 <= read_step(Run.open(killed)) < STEPS
     for process in start_workers(folder, killed):
-        text, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, text
+        assert process.wait() == 0, process.printed()
     states = [read_state(Run.open(path)) for path in (killed, whole)]
     np.testing.assert_equal(*states)
     assert states[0][0] == STEPS
@@ -198,17 +200,14 @@ def test_two_workers_are_resumed_after_one_was_killed(folder):
 
 def test_ctrl_c_while_waiting_for_a_worker(folder):
     (chief,) = start_workers(folder, folder / "run", count=1)
-    assert "waiting for localhost:" in chief.stdout.readline()
+    wait_for_text(chief, "waiting for localhost:")
     chief.send_signal(signal.SIGINT)
-    assert chief.wait(timeout=60) == -signal.SIGINT
-    chief.communicate()
+    assert chief.wait(60) == -signal.SIGINT
 
 
 def test_workers_with_different_arguments(folder):
     """Both exit: no worker waits for ever."""
     chief, other = start_workers(folder, folder / "run", (STEPS, 20))
-    text, _ = other.communicate(timeout=300)
-    assert "Received: worker 1 with" in text
-    assert other.returncode == 2
-    chief.communicate(timeout=300)
-    assert chief.returncode not in (0, None)
+    assert other.wait() == 2
+    assert "Received: worker 1 with" in other.printed()
+    assert chief.wait() not in (0, None)

@@ -11,6 +11,8 @@ def test_the_defaults_are_the_paper_s():
     assert (recipe.vocab_size, recipe.batch_tokens) == (37_000, 50_000)
     assert (recipe.label_smoothing, recipe.max_to_keep) == (0.1, 5)
     assert (recipe.clip_norm, recipe.patience) == (None, None)
+    assert (recipe.learning_rate_scale, recipe.seed) == (1.0, 1)
+    assert recipe.gradient_accumulation_steps == 1
 
 
 def test_a_preset_can_be_overridden():

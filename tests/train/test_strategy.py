@@ -2,7 +2,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 import types
 from pathlib import Path
 
@@ -10,6 +9,7 @@ import numpy as np
 import pytest
 import replicas
 import tensorflow as tf
+from forked import Forked
 from helpers import free_ports
 from replicas import STEPS, compiled_model, dataset
 
@@ -29,6 +29,17 @@ def test_one_device_is_the_default(monkeypatch):
         assert strategy.num_replicas_in_sync == 1
         assert not isinstance(strategy, tf.distribute.MirroredStrategy)
         assert worker(strategy) == (0, 1)
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_several_gpus_are_used(monkeypatch, count):
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    monkeypatch.setattr(strategies, "_mirrored", lambda names: names)
+    names = tuple(f"GPU:{number}" for number in range(count))
+    gpus = [types.SimpleNamespace(name=name) for name in names]
+    monkeypatch.setattr(tf.config, "list_logical_devices", lambda _: gpus)
+    assert open_strategy("mirrored") == names
+    assert (open_strategy("auto") == names) == (count > 1)
 
 
 def test_a_process_has_one_mirrored_strategy():
@@ -127,13 +138,12 @@ def test_tf_config_of_a_scheduler(scheduler, workers, tmp_path):
     }
 
 
-def run_program(output, count, **environment):
-    return subprocess.Popen(
-        [sys.executable, Path(replicas.__file__), output, str(count)],
-        env={**os.environ, "TF_CPP_MIN_LOG_LEVEL": "3", **environment},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
+def run_program(output, count, number=0, **environment):
+    return Forked(
+        *(replicas.main, output, str(count)),
+        output=output.with_name(f"printed-{number}"),
+        TF_CPP_MIN_LOG_LEVEL="3",
+        **environment,
     )
 
 
@@ -147,7 +157,10 @@ def run_two_workers(output):
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     tasks = [{"type": "worker", "index": index} for index in range(2)]
     configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
-    return [run_program(output, 1, TF_CONFIG=config) for config in configs]
+    return [
+        run_program(output, 1, number, TF_CONFIG=config)
+        for number, config in enumerate(configs)
+    ]
 
 
 @pytest.fixture(scope="module")
@@ -171,8 +184,7 @@ def expected():
 def test_other_processes_train_as_one_replica(expected, tmp_path, run):
     output = tmp_path / "result.npz"
     for process in run(output):
-        printed, _ = process.communicate(timeout=300)
-        assert process.returncode == 0, printed
+        assert process.wait() == 0, process.printed()
     found = np.load(output)
     for name, values in expected.items():
         np.testing.assert_allclose(found[name], values, rtol=1e-4)

@@ -68,8 +68,8 @@ def test_a_prepared_corpus_stays_where_it_is(
 
 def test_a_training_needs_a_folder_and_data(corpus, tmp_path):
     for data, output, name in (
-        (corpus, None, "output=None"),
-        (None, tmp_path / "new", "no data"),
+        (corpus, None, "output"),
+        (None, tmp_path / "new", "data"),
     ):
         with pytest.raises(InputError, match=name):
             train(data, output, "tiny")

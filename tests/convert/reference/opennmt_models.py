@@ -17,7 +17,7 @@ import yaml
 from opennmt.utils.checkpoint import Checkpoint, average_checkpoints
 from pieces import DEMO, pieces_model, pieces_of
 
-SENTENCES, LENGTH = 50, 30
+SENTENCES, LENGTH = 30, 16
 # The arguments of a `Transformer`, whether its description is written, and the
 # sections `data` and `params` of the settings. A larger `end` gives shorter
 # translations.

@@ -19,7 +19,7 @@ FOLDER = os.environ.get("OPENNMT_MODELS")
 if not FOLDER:
     pytest.skip("needs OPENNMT_MODELS", allow_module_level=True)
 
-END, LENGTH = 2, 30
+END, LENGTH = 2, 16
 
 
 class Case:
