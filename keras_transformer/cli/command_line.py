@@ -7,11 +7,16 @@ from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
 from cyclopts.config import Yaml
-from cyclopts.help import DefaultFormatter
+from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
+from cyclopts.help.specs import DescriptionColumn
 
 from keras_transformer.cli.flags import RARE, as_flags
 from keras_transformer.support.errors import InputError
 
+_COLUMNS = (  # no flag is wrapped
+    ColumnSpec(NameRenderer(30), style="cyclopts.name", max_width=30),
+    DescriptionColumn,
+)
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
 
@@ -56,7 +61,7 @@ def make_app(name: str, description: str) -> App:
         if quiet:
             os.environ["TQDM_DISABLE"] = "1"
         if help_all:
-            app.help_formatter = "default"
+            app.help_formatter = DefaultFormatter(column_specs=_COLUMNS)
             tokens = (*tokens, "--help")
         if config:
             app.config = _Flags(
@@ -80,7 +85,7 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names flags instead of arguments.
     """
-    app.config, app.help_formatter = None, _CommonFlags()
+    app.config, app.help_formatter = None, _CommonFlags(column_specs=_COLUMNS)
     try:
         app.meta(list(arguments))
     except CycloptsError as error:

@@ -63,7 +63,8 @@ def test_bugs_are_not_hidden():
 
 def test_a_bug_in_a_worker_does_not_wait_for_the_others(monkeypatch, capsys):
     codes, fail = [], fail_with(ValueError("bug"))
-    monkeypatch.setattr(cli, "_run", lambda _: fail())
+    run_app = "keras_transformer.cli.command_line.run_app"
+    monkeypatch.setattr(run_app, lambda *_: fail())
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match="bug"):
