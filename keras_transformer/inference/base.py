@@ -4,7 +4,7 @@ import abc
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, NoReturn
 
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.batches import batches_by_length, num_workers
@@ -49,6 +49,17 @@ class BaseTranslator(abc.ABC):
     recommended_workers: int = 1  # the fastest number for many texts
     max_batch_size: int = 128  # texts
     has_trace: bool = False  # whether its search can be traced
+
+    def __copy__(self) -> "BaseTranslator":
+        other = object.__new__(type(self))
+        vars(other).update(vars(self))
+        return other
+
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A translator cannot be pickled or copied deeply. Open it in each "
+            "process with kt.open_translator; threads may share one."
+        )
 
     @abc.abstractmethod
     def _encode_sources(self, texts: Sequence[str]) -> list[Any]:

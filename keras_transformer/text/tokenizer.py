@@ -134,6 +134,11 @@ class Tokenizer(Pieces):
             # A blank source stays blank.
             self.tagged_pattern = rf"[\t-\r ]*({alternatives}|$)"
 
+    def __reduce__(self) -> tuple:
+        """Pickles and copies the models; the library cannot always."""
+        source = None if self.source is self else self.source
+        return type(self), (self.model, self.language_token, source)
+
     @classmethod
     def train(
         cls,

@@ -1,5 +1,8 @@
 """Text in, text out: input types, order, difficult texts, scores, attention."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -56,6 +59,13 @@ def test_a_text_without_one_of_several_languages(model, pairs):
 def test_a_tokenizer_of_a_wrong_type(translator):
     with pytest.raises(InputError, match="tokenizer='tok"):
         kt.Translator(translator.model, "tokenizer.model")
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_copies_need_a_model_of_their_own(translator, copied):
+    assert copy.copy(translator)("dog") == "Hund"
+    with pytest.raises(TypeError, match="kt.open_translator"):
+        copied(translator)
 
 
 def test_translates_the_training_set(translator, pairs):

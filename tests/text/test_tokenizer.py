@@ -1,5 +1,8 @@
 """The tokenizer: ids, texts, words, files."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 import sentencepiece
@@ -8,6 +11,10 @@ from tokenizer_texts import CORPUS, LOSSLESS
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.normalization import SOURCE_MARK
 from keras_transformer.text.tokenizer import Tokenizer
+
+
+def pickled(value):
+    return pickle.loads(pickle.dumps(value))
 
 
 @pytest.fixture(scope="module")
@@ -87,3 +94,15 @@ def test_words_of_pieces(tokenizer):
     ids = [*ids, tokenizer.eos_id, pieces.index("b")]
     assert tokenizer.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
     assert tokenizer.words([]) == []
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickled])
+def test_copies_before_and_after_use(copied):
+    tokenizer = Tokenizer.train(CORPUS, 340, tags=["<bt>"]).with_tag("bt")
+    for _ in range(2):
+        other = copied(tokenizer)
+        assert other.files() == tokenizer.files()
+        for one in (other, tokenizer):
+            ids = one.encode(["<bt> a dog"])
+            assert one.encode_sources(["a dog"]) == ids
+            assert one.is_shared and one.tags == ["<bt>"] and one.words(ids[0])

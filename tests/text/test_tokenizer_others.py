@@ -1,5 +1,6 @@
 """Vocabularies from elsewhere: the ids are the sentencepiece library's."""
 
+import copy
 import string
 
 import pytest
@@ -117,7 +118,7 @@ def test_two_trained_models_keep_tags_and_normalization(tagged, tmp_path):
         assert opened.digest == vocabulary.digest
         source_ids = alone.encode_sources(texts)
         target_ids = target.encode_targets(texts)
-        for tokenizer in (vocabulary, opened):
+        for tokenizer in (vocabulary, opened, copy.deepcopy(vocabulary)):
             assert tokenizer.normalizes_sources
             assert tokenizer.encode_sources(texts) == source_ids
             assert tokenizer.encode_targets(texts) == target_ids
