@@ -127,6 +127,7 @@ def _read_table(
 
 def _read_lines(path: str) -> Iterator[str]:
     """Yields lines without line ends and without a byte order mark."""
+    is_ascii = True
     with open(path, "rb") as file, decompressed(file, path) as lines:
         for number, line in enumerate(lines, start=1):
             if not line.strip(b"\r"):
@@ -135,12 +136,18 @@ def _read_lines(path: str) -> Iterator[str]:
             if number == 1:
                 text = text.removeprefix(codecs.BOM_UTF8)
             try:
-                text = text.decode("utf-8").replace("\0", "")
-                yield text.replace("\r", " ")
+                decoded = text.decode("utf-8").replace("\0", "")
             except UnicodeDecodeError as error:
+                advice = "Correct the line: the text before it is UTF-8."
+                if is_ascii and text[: error.start].isascii():
+                    advice = (
+                        "Convert a file of Latin-1 with iconv -f latin1 -t "
+                        "utf-8; otherwise correct the line."
+                    )
                 raise InputError(
                     "A corpus must be UTF-8 text. Received: "
                     f"{path}, line {number}: {error.reason} at byte "
-                    f"{error.start + 1} of the line. Convert it, for example "
-                    "with iconv -f latin1 -t utf-8."
+                    f"{error.start + 1} of the line. {advice}"
                 ) from None
+            is_ascii = is_ascii and text.isascii()
+            yield decoded.replace("\r", " ")
