@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from keras_transformer import __version__, convert
 from keras_transformer.convert import from_hugging_face
@@ -18,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 PREFIX = "hf:"
 _NAME = r"\w[\w.-]*/\w[\w.-]*"
+_SECONDS = 30  # in which the Hub must answer
 
 
 def is_name(model: str | os.PathLike) -> bool:
@@ -60,8 +62,10 @@ def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
     """Downloads those of the files that exist, and returns their folder."""
     with _explained():
         from huggingface_hub import snapshot_download
-        from huggingface_hub.utils import logging
+        from huggingface_hub.utils import get_session, logging
 
+        hooks = get_session().event_hooks["request"]
+        hooks.append(_limit_time)
         verbosity = logging.get_verbosity()
         logging.set_verbosity_error()  # hides warnings about missing files
         try:
@@ -73,7 +77,14 @@ def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
             )
         finally:
             logging.set_verbosity(verbosity)
+            hooks.remove(_limit_time)
     return Path(folder)
+
+
+def _limit_time(request: Any) -> None:
+    """Limits how long a request waits, which huggingface_hub does not."""
+    limits = request.extensions["timeout"]
+    limits.update({x: limits[x] or _SECONDS for x in limits})
 
 
 @contextlib.contextmanager
@@ -84,7 +95,10 @@ def _explained() -> Iterator[None]:
             yield
     # huggingface_hub raises errors of many types.
     except Exception as error:
+        if getattr(error, "errno", None):  # the system's, such as a full disk
+            raise
         raise InputError(
             "It must be a folder, or the name of a model on the Hugging Face "
-            f"Hub that you may read. Received: {error}"
+            "Hub that you may read; the Hub must answer within "
+            f"{_SECONDS} seconds. Received: {error}"
         ) from error

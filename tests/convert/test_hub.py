@@ -1,11 +1,13 @@
 """Models of the Hub by name, downloaded, and imported once into a cache."""
 
 import shutil
+import socket
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import huggingface_hub
 import marian_folder
 import numpy as np
 import pytest
@@ -202,3 +204,24 @@ def test_nothing_is_cached_for_a_name_that_does_not_exist(server, tmp_path):
     with pytest.raises(kt.InputError, match="runs/typo"):
         kt.open_translator("runs/typo")
     assert not (tmp_path / "cache").exists()
+
+
+def test_a_hub_that_does_not_answer(monkeypatch, tmp_path):
+    monkeypatch.setattr(hub, "_SECONDS", 0.2)
+    constants = huggingface_hub.constants
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        monkeypatch.setattr(constants, "ENDPOINT", address)
+        with ThreadPoolExecutor(1) as thread:
+            waiting = thread.submit(error_of, NAME)
+            assert "within 0.2 seconds" in waiting.result(timeout=20)
+
+
+def test_a_full_disk_is_not_a_wrong_name(server, monkeypatch):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(huggingface_hub, "snapshot_download", fail)
+    with pytest.raises(OSError, match="No space left"):
+        convert.read(NAME)
