@@ -66,6 +66,7 @@ def serve(
     num_translations: flags.NumTranslations = None,
     max_characters: flags.PositiveInteger = 100_000,
     model: flags.ModelFlags = flags.ModelFlags(),
+    workers: flags.Workers = None,
     search: flags.SearchFlags = None,
 ) -> None:
     """Start a web page to try a model.
@@ -81,7 +82,7 @@ def serve(
     folder = read_folder(runs[0]).path.resolve()
     name = folder.parent.name if folder.name.isdecimal() else folder.name
     with kt.serving.listen(host, port) as listening:
-        translator = model.open(runs, search, num_translations)
+        translator = model.open(runs, search, num_translations, workers=workers)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
         hosts = [host, *(allowed_hosts or ())]

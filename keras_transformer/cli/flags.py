@@ -69,6 +69,14 @@ class CorpusEntry(TypedDict, total=False):
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
 NumTranslations = Annotated[PositiveInteger | None, Parameter(name="--n-best")]
+Workers = Annotated[
+    PositiveInteger | None,
+    Parameter(
+        help="Batches to compute at the same time (default: one per core). "
+        "Each takes memory; for LiteRT, at most 8 are the default.",
+        group=Group("Model" + RARE, sort_key=3.5),
+    ),
+]
 
 
 # === Flags from dataclasses ===
@@ -254,9 +262,10 @@ class ModelFlags:
         task: Task | None = None,
         kind: type[Search] = BeamSearch,
         reads_many: bool = False,
+        workers: int | None = None,
     ) -> "BaseTranslator":
         """Opens runs, with their own search except for the given settings."""
-        if reads_many:
+        if reads_many and workers != 1:
             # TensorFlow reads it when it is imported: on CPU each core
             # computes a batch of its own.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
@@ -265,10 +274,14 @@ class ModelFlags:
             default = read_folder(runs[0]).search or BeamSearch()
             settings = converted(default, kind)
             settings = dataclasses.replace(settings, **(search or {}))
-        return open_translator(
+        translator = open_translator(
             runs,
             search=settings,
             num_translations=num_translations or 1,
             task=task,
             **vars(self),
         )
+        if reads_many:
+            workers = workers or translator.recommended_workers
+        translator.workers = workers or translator.workers
+        return translator

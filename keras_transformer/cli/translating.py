@@ -48,6 +48,7 @@ def translate(
     one_line: Annotated[bool, _TREES] = False,
     jsonl: bool = False,
     model: flags.ModelFlags = flags.ModelFlags(),
+    workers: flags.Workers = None,
     search: flags.SearchFlags = None,
     sample: Annotated[bool, _SAMPLING] = False,
     sampling: flags.SamplingFlags = None,
@@ -88,11 +89,11 @@ def translate(
             ParsingTask(split_words=False) if tokenized else None,
             Sampling if sample else BeamSearch,
             reads_many=True,
+            workers=workers,
         )
         form = translator.task, num_translations, jsonl, one_line
-        workers = translator.recommended_workers
         for lines, number, bar in terminal.read_with_progress(input):
-            options = dict(workers=workers, progress=bar.update)
+            options = dict(progress=bar.update)
             translator.check_languages(lines, number)
             if split_sentences:
                 text = "\n".join(lines)
@@ -150,6 +151,7 @@ def score(
     input: list[ExistingFile] | None = None,
     output: NonExistentFile | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
+    workers: flags.Workers = None,
     search: flags.ScoreFlags = None,
 ) -> None:
     """Score given translations.
@@ -162,7 +164,7 @@ def score(
     """
     missing = 0
     with terminal.open_output(output) as stream:
-        translator = model.open(runs, search, reads_many=True)
+        translator = model.open(runs, search, reads_many=True, workers=workers)
         for lines, number, bar in terminal.read_with_progress(input):
             pairs = [line.split("\t", 2)[:2] for line in lines]
             for place, pair in enumerate(pairs, number):
@@ -176,7 +178,6 @@ def score(
             scores = translator.score_corpus(
                 sources,
                 targets,
-                workers=translator.recommended_workers,
                 progress=bar.update,
             )
             missing += scores.count(None)
@@ -201,6 +202,7 @@ def evaluate(
     metric: list[str] | None = None,
     as_json: Annotated[bool, Parameter(name="--json")] = False,
     model: flags.ModelFlags = flags.ModelFlags(),
+    workers: flags.Workers = None,
     search: flags.SearchFlags = None,
 ) -> None:
     """Measure BLEU or F1 on a split.
@@ -222,7 +224,7 @@ def evaluate(
         if not others and os.path.isfile(part.data[0]):  # a name as news.en
             file = without_suffix(os.path.basename(part.data[0]))
             name = os.path.splitext(file)[0]
-        translator = model.open(runs, search, reads_many=True)
+        translator = model.open(runs, search, reads_many=True, workers=workers)
         from keras_transformer.train import evaluation
 
         checkpoints = translator.checkpoints
@@ -235,8 +237,7 @@ def evaluate(
                 corpus,
                 split,
                 corpus.target,
-                translator.recommended_workers,
-                metric,
+                metrics=metric,
                 progress=bar.update,
             )
         results["split"] = name

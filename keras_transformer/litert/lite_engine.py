@@ -25,6 +25,9 @@ from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
 
+# By default. Each opens the model, which takes 65 MB for en-de.
+_MOST_WORKERS = 8
+
 
 class LiteEngine(Engine):
     """Searches with a model exported for LiteRT.
@@ -54,7 +57,8 @@ class LiteEngine(Engine):
         self.special_ids = SpecialIds.from_tokenizer(tokenizer)
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
-        self._threads = self.recommended_workers = threads
+        self._threads = threads
+        self.recommended_workers = min(threads, _MOST_WORKERS)
         self._pool = ModelPool(
             file, tokenizer.pad_id, metadata["attention_window"]
         )

@@ -1,10 +1,12 @@
 """Starting: quiet imports, the extras of packages, cores and devices."""
 
 import contextlib
+import math
 import os
 import sys
 import threading
 from collections.abc import Iterator
+from pathlib import Path
 
 from keras_transformer.support.errors import InputError
 
@@ -32,6 +34,8 @@ _EXTRAS = dict.fromkeys(_TENSORFLOW_EXTRA.split(), "tensorflow") | {
     "tensorflow_text": "savedmodel",
     "uvicorn": "web",
 }
+
+_CGROUP = Path("/sys/fs/cgroup")  # of a container
 
 # Two threads would restore each other's file.
 _STDERR = threading.RLock()
@@ -94,9 +98,26 @@ def import_tensorflow_quietly() -> None:
 def available_cores() -> int:
     """Returns the number of cores that this process may use."""
     # A container may use fewer cores than the machine has. macOS does not tell.
+    cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0))
+    return min(cores, _cpu_quota())
+
+
+def _cpu_quota() -> float:
+    """Returns the number of cores whose time a container may use, rounded up.
+
+    Version 2 has both numbers in one file; without a limit they are "max" or
+    -1, or there is no file.
+    """
+    names = ("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
+    for files in names:
+        with contextlib.suppress(OSError, ValueError):
+            texts = (_CGROUP.joinpath(file).read_text() for file in files)
+            quota, period = map(int, " ".join(texts).split())
+            if quota > 0:
+                return math.ceil(quota / period)
+    return math.inf
 
 
 def decoding_workers() -> int:

@@ -99,6 +99,7 @@ def opened(monkeypatch):
             max_length=32,
             task=options["task"] or folders[0].task,
             search=options["search"],
+            recommended_workers=2,
         )
         calls.append(Opened(paths, options, fake))
         return fake

@@ -17,6 +17,9 @@ def served(monkeypatch):
 def test_serve_passes_its_flags_on(run_cli, opened, served, folder):
     flags = ("--port", 0, "--n-best", 2, "--max-characters", 7)
     flags += ("--allowed-hosts", "pc", "--allowed-hosts", "pc.example")
+    assert run_cli("serve", folder, *flags).code == 0
+    assert opened.pop().translator.workers == served.pop()[0].workers == 1
+    flags += ("--workers", 3)
     assert run_cli("serve", folder, *flags, "--beam-size", 3).code == 0
     (call,) = opened
     assert call.options["num_translations"] == 2
@@ -25,6 +28,7 @@ def test_serve_passes_its_flags_on(run_cli, opened, served, folder):
     assert hosts == ["127.0.0.1", "pc", "pc.example"]
     assert (translator, name, max_characters) == (call.translator, "run", 7)
     assert listening.fileno() == -1  # closed
+    assert translator.workers == 3
 
 
 def test_a_pattern_of_hosts(run_cli, opened, folder):

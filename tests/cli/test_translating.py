@@ -25,6 +25,18 @@ def test_batches_are_translated_by_one_thread_each(
     set_stdin(monkeypatch, Chunks([b"a\n"]))
     assert run_cli("translate", folder).code == 0
     assert os.environ[name] == after
+    fake = opened[0].translator
+    assert fake.workers == fake.recommended_workers == 2
+
+
+@pytest.mark.parametrize("command", ["translate", "score"])
+def test_workers(run_cli, opened, folder, monkeypatch, command):
+    monkeypatch.delenv("TF_NUM_INTRAOP_THREADS", False)
+    for count in (1, 9):
+        set_stdin(monkeypatch, Chunks([b"a\tb\n"]))
+        assert "TF_NUM_INTRAOP_THREADS" not in os.environ
+        assert run_cli(command, folder, "--workers", count).code == 0
+        assert opened[-1].translator.workers == count
 
 
 def test_translate_prints_a_line_per_line(run_cli, monkeypatch, opened, folder):

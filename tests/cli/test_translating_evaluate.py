@@ -53,9 +53,9 @@ def call(monkeypatch):
     """Replaces the measurement; holds the arguments of the last call."""
     call = {}
 
-    def evaluate(translator, corpus, split, target, workers, metrics, **_):
+    def evaluate(translator, corpus, split, target, metrics, **_):
         call.update(translator=translator, corpus=corpus, metrics=metrics)
-        call.update(split=split, target=target, workers=workers)
+        call.update(split=split, target=target)
         return dict(RESULTS), ["a", "b", "c"]
 
     monkeypatch.setattr("keras_transformer.train.evaluation.evaluate", evaluate)
@@ -78,7 +78,7 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
         *("evaluate", trained.run, "--data", trained.data, "--split", "valid"),
         *("--checkpoint", 1, "--beam-size", 2, "--alpha", 1),
         *("--extra-length", 7, "--metric", "bleu", "ter"),
-        *("--dtype", "bfloat16"),
+        *("--dtype", "bfloat16", "--workers", 3),
     )
     assert code == 0
     assert call["metrics"] == ["bleu", "ter"]
@@ -86,7 +86,7 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     assert translator.model.dtype_policy.name == "bfloat16"
     assert translator.search == BeamSearch(2, 1.0, 7)
     assert (call["split"], call["target"]) == ("valid", "de")
-    assert call["workers"] == translator.recommended_workers
+    assert translator.workers == 3
     *_, results = json.loads((trained.run / "results.json").read_text())
     assert results["checkpoint"] == "step-00000001.weights.h5"
     assert results["step"] == 1

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -157,6 +158,15 @@ def test_memory_is_flat(litert_folder, pairs):
 def test_invalid_numbers_of_threads(litert_folder, count):
     with pytest.raises(InputError, match=f"threads={count}"):
         kt.open_translator(litert_folder, threads=count)
+
+
+@pytest.mark.parametrize(("threads", "workers"), [(3, 3), (32, 8)])
+def test_recommended_workers(litert_folder, threads, workers):
+    """Each has the model in memory."""
+    translator = kt.open_translator(litert_folder, threads=threads)
+    assert translator.recommended_workers == workers
+    with pytest.raises(TypeError, match="kt.open_translator"):
+        pickle.dumps(translator)
 
 
 # === Damage ===

@@ -1,4 +1,5 @@
 import logging
+import math
 import os
 import sys
 import types
@@ -85,3 +86,27 @@ def test_other_missing_packages_are_reported_as_they_are():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing'"):
         with startup.explain_missing_packages(InputError):
             import nothing  # noqa: F401
+
+
+@pytest.mark.parametrize(
+    ("files", "cores"),
+    [
+        ({}, math.inf),
+        ({"cpu.max": "max 100000\n"}, math.inf),
+        ({"cpu.max": "200000 100000\n"}, 2),
+        ({"cpu.max": "250000 100000\n"}, 3),
+        ({"cpu.max": "5000 100000\n"}, 1),
+        ({"quota": "-1\n", "period": "100000\n"}, math.inf),
+        ({"quota": "400000\n", "period": "100000\n"}, 4),
+    ],
+)
+def test_the_quota_of_a_container(tmp_path, monkeypatch, files, cores):
+    (tmp_path / "cpu").mkdir()
+    for name, text in files.items():
+        is_second = name == "cpu.max"
+        name = name if is_second else f"cpu/cpu.cfs_{name}_us"
+        (tmp_path / name).write_text(text)
+    monkeypatch.setattr(startup, "_CGROUP", tmp_path)
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), False)
+    assert startup.available_cores() == min(cores, 64)
