@@ -9,10 +9,15 @@ others with Keras, so that `from keras_transformer import Transformer` is
 enough before `keras.models.load_model`.
 """
 
+import os
+
 from keras_transformer.support.lazy import lazy_names
 from keras_transformer.support.logs import print_log_messages
 
 __version__ = "0.1.0"
+
+# For HDF5, which Keras loads: not every disk has locks, and a run has its own.
+os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 
 # Modules with classes that `keras.models.load_model` may need.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")

@@ -5,6 +5,7 @@ Nothing here needs TensorFlow.
 
 import dataclasses
 import importlib.util
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -208,7 +209,7 @@ def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:
 
     def shorten(value: Any) -> Any:
         if isinstance(value, str) and not value.startswith("tfds:"):
-            return Path(value).resolve().name
+            return os.path.basename(os.path.realpath(value))
         return list(map(shorten, value)) if isinstance(value, list) else value
 
     values = dict(request)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_transformer.inference.run_folder import Run
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_write
+from keras_transformer.support.files import atomic_write, explain_damage
 
 if TYPE_CHECKING:
     import keras
+
+_ADVICE = "Train into a different folder, perhaps with init_from this run."
 
 
 def save_state(run: Run, model: "keras.Model", step: int) -> None:
@@ -56,18 +57,9 @@ def read_step(run: Run) -> int:
 @contextlib.contextmanager
 def _open_state(run: Run) -> Iterator[tuple[dict, Mapping[str, Any]]]:
     """Yields the header and the arrays of the state, which are read later."""
-    path = run.state_path
-    try:
-        with np.load(path) as file:
-            yield json.loads(str(file["header"])), file
-    except PermissionError:
-        raise
-    except Exception as error:  # a damaged file may raise anything
-        raise InputError(
-            f"{path} must be a training state. Received: {error}. It is "
-            "damaged: train into a different folder, perhaps with init_from "
-            "this run."
-        ) from error
+    path, expected = run.state_path, "a training state"
+    with explain_damage(path, expected, _ADVICE), np.load(path) as file:
+        yield json.loads(str(file["header"])), file
 
 
 def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:

@@ -108,6 +108,6 @@ class _Flags(Yaml):
         try:
             # It keeps numbers, `no` and `true` as text.
             return yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
-        except (yaml.YAMLError, UnicodeDecodeError) as error:
+        except (yaml.YAMLError, ValueError, RecursionError) as error:
             message = f"{path} must be a YAML file. Received: {error}"
             raise CycloptsError(msg=message) from error

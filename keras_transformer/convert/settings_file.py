@@ -92,5 +92,5 @@ def read_yaml(
     loader = loaders[as_texts]
     try:
         return yaml.load(content, loader)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InputError(f"{name} must be YAML. Received: {error}") from error

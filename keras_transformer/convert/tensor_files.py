@@ -1,6 +1,5 @@
 """Reads tensors from files of safetensors, PyTorch and NumPy."""
 
-import contextlib
 import functools
 import json
 import os
@@ -11,8 +10,15 @@ import ml_dtypes
 import numpy as np
 
 from keras_transformer.convert import torch_files
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
+
+explain_damage = functools.partial(
+    files.explain_damage,
+    expected="a complete file that contains only tensors",
+    advice="Download it again, or save it as safetensors.",
+)
 
 # Dtypes by their names in safetensors.
 _DTYPES = {
@@ -67,25 +73,6 @@ def read_tensors(file: str | os.PathLike) -> LazyTensors:
             raise ValueError(f"a file that begins with {start[:16]!r}")
     readers = {x: explain_damage(file)(read) for x, read in readers.items()}
     return LazyTensors(readers)
-
-
-@contextlib.contextmanager
-def explain_damage(file: Path) -> Iterator[None]:
-    """Turns errors of reading a file of tensors into an InputError."""
-    try:
-        yield
-    except (InputError, PermissionError):
-        raise
-    # Libraries raise errors of many types for a damaged file.
-    except Exception as error:
-        problem = str(error)
-        if not isinstance(error, ValueError):
-            problem = f"{type(error).__name__}: {problem}"
-        raise InputError(
-            f"{file} must be a complete file that contains only tensors. "
-            f"Received: {problem}. Download it again, or save it as "
-            "safetensors."
-        ) from error
 
 
 def _safetensors_readers(file: Path) -> torch_files.Readers:

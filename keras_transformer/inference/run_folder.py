@@ -15,6 +15,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.weight_files import (
     load_weights,
+    read_attribute,
     save_weights,
     step_of,
 )
@@ -220,8 +221,12 @@ class Run:
         import yaml
 
         file = self.path / _REQUEST
-        flags = yaml.safe_load(file.read_text("utf-8")) if file.exists() else {}
-        return {name.replace("-", "_"): value for name, value in flags.items()}
+        if not file.exists():
+            return {}
+        advice = "Restore it: it repeats the flags of the training."
+        with files.explain_damage(file, "a YAML file of flags", advice):
+            flags = yaml.safe_load(file.read_text("utf-8"))
+            return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:
         """Writes `train.yaml`, for `train --config`."""
@@ -273,10 +278,7 @@ class Run:
 
     def save_best(self, model: "keras.Model", step: int, score: float) -> None:
         """Writes the weights unless an earlier validation score is better."""
-        import h5py
-
-        if self.best_path.exists():
-            with h5py.File(self.best_path) as file:
-                if score < file.attrs["score"]:
-                    return
-        save_weights(model, self.best_path, step, score=score)
+        path = self.best_path
+        if path.exists() and score < read_attribute(path, "score"):
+            return
+        save_weights(model, path, step, score=score)

@@ -108,8 +108,8 @@ def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
         model = tf.saved_model.load(export.path)
     except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
         raise InputError(
-            f"{export.path} must be a SavedModel. Received: "
-            f"{error!s:.200}. Export the run again."
+            f"{export.path} must be a SavedModel that can be read. Received: "
+            f"{error!s:.200}. If a file is damaged, export the run again."
         ) from error
 
     def predict(

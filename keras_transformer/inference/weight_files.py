@@ -1,19 +1,25 @@
 """Files of weights: Keras' HDF5 files with a step and a checksum."""
 
+import functools
 import hashlib
 import math
 import re
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support import files
-from keras_transformer.support.errors import InputError
 
 if TYPE_CHECKING:
     import h5py
     import keras
 
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
+
+_explain_damage = functools.partial(
+    files.explain_damage,
+    expected="the weights of the model in config.json",
+    advice="Delete it to use the one before.",
+)
 
 
 def load_weights(model: "keras.Model", path: Path) -> None:
@@ -25,20 +31,12 @@ def load_weights(model: "keras.Model", path: Path) -> None:
 
     from keras_transformer.weights import not_finite
 
-    try:
+    with _explain_damage(path):
         with h5py.File(path) as file:
             check_checksum(file)
         model.load_weights(path)
-        invalid = not_finite(model.weights)
-        if invalid:
+        if invalid := not_finite(model.weights):
             raise ValueError(f"NaN or infinity in {invalid[0]}")
-    except PermissionError:
-        raise  # the file is not damaged
-    except Exception as error:  # a damaged file may raise anything
-        raise InputError(
-            f"{path} must contain the weights of the model in config.json. "
-            f"Received: {error!s:.200}. Delete it to use the one before."
-        ) from error
 
 
 def save_weights(
@@ -67,10 +65,15 @@ def step_of(path: Path) -> int:
     numbered = re.match(r"step-(\d+)", path.name)
     if numbered:
         return int(numbered[1])
+    return int(read_attribute(path, "step"))
+
+
+def read_attribute(path: Path, name: str) -> Any:
+    """Returns an attribute that `save_weights` wrote, as "score"."""
     import h5py
 
-    with h5py.File(path) as file:
-        return int(file.attrs["step"])
+    with _explain_damage(path), h5py.File(path) as file:
+        return file.attrs[name]
 
 
 def write_checksum(file: "h5py.File") -> None:

@@ -42,7 +42,7 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
     of `path` or, if `path` is an empty folder, in `path`. A failure deletes it;
     after a killed process, the next one with the same `path` does.
     """
-    path = Path(path).resolve()
+    path = Path(os.path.realpath(path))
     partial = partial_path(path)
     into_existing = path.is_dir() and _is_free(path)
     if into_existing:
@@ -79,7 +79,7 @@ def sync(path: str | os.PathLike) -> None:
 
 def partial_path(path: Path) -> Path:
     """Returns the path of an incomplete file or folder, in the same folder."""
-    return path.with_name(f".partial-{path.name}")
+    return path.parent / f".partial-{path.name}"  # `/` has no name
 
 
 def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
@@ -107,10 +107,10 @@ def check_free(path: str | os.PathLike) -> None:
 
 def _is_free(path: Path) -> bool:
     """Returns whether a path does not exist, or is an empty folder."""
+    path = Path(os.path.realpath(path))  # of a link to itself: the link
     if path.is_dir():
-        leftover = partial_path(path.resolve()).name
-        return not set(os.listdir(path)) - {leftover}
-    return not path.exists()
+        return not set(os.listdir(path)) - {partial_path(path).name}
+    return not os.path.lexists(path)
 
 
 def sha256_of(file: BinaryIO) -> str:
@@ -125,9 +125,32 @@ def read_json(path: str | os.PathLike) -> Any:
     """Returns the value in a file; raises InputError if it is not JSON."""
     try:
         return json.loads(Path(path).read_bytes())
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(
             f"{path} is not valid JSON. Received: {error}"
+        ) from error
+
+
+@contextlib.contextmanager
+def explain_damage(
+    path: str | os.PathLike, expected: str, advice: str
+) -> Iterator[None]:
+    """Turns the errors of a damaged file into an InputError.
+
+    Errors of the system are not damage: the file was not read. They name it.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file may raise anything
+        if code := getattr(error, "errno", None):
+            raise OSError(code, error.strerror, str(path)) from error
+        problem = f"{error!s:.200}"
+        if not isinstance(error, ValueError | OSError):
+            problem = f"{type(error).__name__}: {problem}"
+        raise InputError(
+            f"{path} must be {expected}. Received: {problem}. {advice}"
         ) from error
 
 

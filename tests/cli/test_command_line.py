@@ -82,6 +82,7 @@ def test_a_file_has_values_of_flags(app, calls, tmp_path):
         ("stesp: 3", '[stesp]" from FILE'),
         ("steps: x", "from FILE"),
         ("- a", "FILE"),
+        ("[" * 9_999, "FILE"),
     ],
 )
 def test_invalid_files(app, tmp_path, text, message):

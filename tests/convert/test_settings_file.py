@@ -98,3 +98,9 @@ def test_files(tmp_path):
     for name in ("nothing", ".."):
         with pytest.raises(InputError, match=name):
             find_file(tmp_path, name)
+
+
+@pytest.mark.parametrize("content", ["[" * 9_999, "a: b: c", "2020-13-01"])
+def test_yaml_that_cannot_be_read(content):
+    with pytest.raises(InputError, match="a.yml must be YAML"):
+        read_yaml(content, "a.yml")

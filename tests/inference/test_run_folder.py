@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import errno
 import json
 import resource
 from pathlib import Path
@@ -58,6 +59,10 @@ def test_the_request_has_the_names_of_flags(run):
     flags = yaml.safe_load((run.path / "train.yaml").read_text("utf-8"))
     assert list(flags) == ["data", "max-length", "corpora"]
     assert Run.open(run.path).request == request
+    for damaged in ("[" * 9_999, "data"):
+        (run.path / "train.yaml").write_text(damaged)
+        with pytest.raises(InputError, match="train.yaml"):
+            print(Run.open(run.path).request)
 
 
 @pytest.mark.parametrize(
@@ -237,17 +242,23 @@ def test_a_damaged_checkpoint(run, tmp_path):
         run.load_model(checkpoint)
 
 
-def test_a_file_that_may_not_be_read_is_not_damaged(run, model, monkeypatch):
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EOPNOTSUPP])
+def test_a_file_that_cannot_be_read_is_not_damaged(
+    run, model, monkeypatch, code
+):
     path = run.save_checkpoint(model, 7, 3)
+    run.save_best(model, 7, score=1.0)
 
     def deny(path):
-        raise PermissionError(13, "Permission denied", str(path))
+        raise OSError(code, "Cannot lock", str(path))
 
     monkeypatch.setattr(h5py, "File", deny)
-    with pytest.raises(PermissionError, match=path.name):
+    with pytest.raises(OSError, match=f"lock.*{path.name}"):
         run.load_model(path)
+    with pytest.raises(OSError, match="lock.*best"):
+        run.save_best(model, 8, score=2.0)
     monkeypatch.setattr(Path, "read_bytes", deny)
-    with pytest.raises(PermissionError, match="config.json"):
+    with pytest.raises(OSError, match="config.json"):
         Run.open(run.path)
 
 

@@ -1,5 +1,10 @@
 """A file of weights that has changed since it was written."""
 
+import os
+import shutil
+import subprocess
+import sys
+
 import h5py
 import numpy as np
 import pytest
@@ -38,3 +43,29 @@ def test_changes_are_found(file, change):
     change(file)
     with pytest.raises(ValueError, match="SHA-256"):
         check_checksum(file)
+
+
+NO_LOCKS = """
+#include <errno.h>
+int flock(int file, int operation) { errno = EOPNOTSUPP; return -1; }
+"""
+WRITE = """
+import sys, keras_transformer, h5py
+for mode in ("w", "a", "r"):
+    h5py.File(sys.argv[1], mode).close()
+"""
+
+
+@pytest.mark.skipif(
+    sys.platform != "linux" or not shutil.which("cc"),
+    reason="replaces a function of the C library",
+)
+def test_hdf5_needs_no_locks(tmp_path):
+    source, library = tmp_path / "flock.c", tmp_path / "flock.so"
+    source.write_text(NO_LOCKS)
+    command = ["cc", "-shared", "-fPIC", source, "-o", library]
+    subprocess.run(command, check=True)
+    environment = {**os.environ, "LD_PRELOAD": str(library)}
+    environment.pop("HDF5_USE_FILE_LOCKING", None)
+    command = [sys.executable, "-c", WRITE, tmp_path / "a.weights.h5"]
+    subprocess.run(command, check=True, env=environment)

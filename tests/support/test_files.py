@@ -2,6 +2,7 @@ import errno
 import json
 import math
 import os
+from pathlib import Path
 
 import pytest
 
@@ -11,6 +12,9 @@ from keras_transformer.support.files import (
     atomic_write,
     check_free,
     check_output,
+    explain_damage,
+    partial_path,
+    read_json,
     reserve_disk_space,
     write_json,
 )
@@ -196,3 +200,65 @@ def test_json_is_valid_whatever_the_numbers(path):
     found = json.loads(path.read_text("utf-8"), parse_constant=fail)
     assert found == {"schläft": [1.5, None, {"x": None}], "n": 3}
     assert "schläft" in path.read_text("utf-8")
+
+
+def test_json_that_is_too_deep(path):
+    path.write_text("[" * 100_000)
+    with pytest.raises(InputError, match=str(path)):
+        read_json(path)
+
+
+# === Folders that are no place for an output ===
+
+
+def test_the_root_of_a_disk():
+    with pytest.raises(InputError, match="^/ already exists"):
+        check_free("/")
+    assert partial_path(Path("/")).parent == Path("/")
+
+
+def test_a_link_to_itself(tmp_path):
+    link = tmp_path / "link"
+    link.symlink_to(link)
+    with pytest.raises(InputError, match=str(link)):
+        check_free(link)
+    with pytest.raises(InputError, match=str(link)), atomic_folder(link):
+        pass
+    assert names_in(tmp_path) == {"link"}
+
+
+def test_a_link_to_a_new_folder(tmp_path):
+    (tmp_path / "link").symlink_to(tmp_path / "new")
+    check_free(tmp_path / "link")
+    with atomic_folder(tmp_path / "link") as folder:
+        (folder / "a").touch()
+    assert names_in(tmp_path) == {"link", "new", "a"}
+
+
+# === Damage ===
+
+
+@pytest.mark.parametrize(
+    ("error", "received"),
+    [
+        (ValueError("a bad number"), "a bad number"),
+        (KeyError("name"), "KeyError: 'name'"),
+        (OSError("file signature not found"), "file signature not found"),
+    ],
+)
+def test_what_was_read_and_does_not_fit_is_damaged(error, received):
+    with pytest.raises(InputError) as found:
+        with explain_damage("a.h5", "a file", "Restore it."):
+            raise error
+    expected = f"a.h5 must be a file. Received: {received}. Restore it."
+    assert str(found.value) == expected
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.ENOLCK, errno.EIO])
+def test_what_the_system_cannot_read_is_not_damaged(code):
+    with pytest.raises(OSError) as found:
+        with explain_damage("a.h5", "a file", "Restore it."):
+            raise OSError(code, "no lock")
+    assert (found.value.errno, found.value.filename) == (code, "a.h5")
+    with pytest.raises(MemoryError), explain_damage("a.h5", "a file", ""):
+        raise MemoryError

@@ -1,3 +1,4 @@
+import errno
 import types
 
 import digits
@@ -62,8 +63,15 @@ def test_the_state_contains_weights_moments_and_seeds_but_no_metrics(model):
     assert seeds and not any("gradient_norm" in name for name in names)
 
 
-def test_a_missing_state(model, run):
-    with pytest.raises(InputError, match=str(run.state_path)):
+def test_a_state_that_cannot_be_read_is_not_damaged(model, run, monkeypatch):
+    with pytest.raises(FileNotFoundError, match=str(run.state_path)):
+        load_state(run, model)
+
+    def fail(path):
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(np, "load", fail)
+    with pytest.raises(OSError, match="output error: .*state.npz"):
         load_state(run, model)
 
 

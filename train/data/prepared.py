@@ -21,7 +21,11 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import read_json, reserve_disk_space
+from keras_transformer.support.files import (
+    explain_damage,
+    read_json,
+    reserve_disk_space,
+)
 from keras_transformer.tasks import Task, find_task
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics, TokenShard
@@ -98,14 +102,9 @@ def _read_part(folder: Path, number: int, values: Mapping[str, Any]) -> Part:
 
 
 def _map_array(path: Path) -> np.ndarray:
-    try:
+    with explain_damage(path, "an array of ids or offsets", _ADVICE):
         # DLPack rejects read-only arrays; "c" never writes to the file.
         return np.load(path, mmap_mode="c")
-    except (OSError, ValueError, EOFError) as error:
-        raise InputError(
-            f"{path} must be an array of ids or offsets. Received: {error}. "
-            f"{_ADVICE}"
-        ) from error
 
 
 def write_shards(

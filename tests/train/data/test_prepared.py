@@ -115,5 +115,5 @@ def test_missing_and_truncated_shards(prepared):
     with pytest.raises(InputError, match="00001.ids.npy"):
         print(Prepared.open(prepared.path).shards)
     path.unlink()
-    with pytest.raises(InputError, match="00001.ids.npy"):
+    with pytest.raises(FileNotFoundError, match="00001.ids.npy"):
         print(Prepared.open(prepared.path).shards)
