@@ -135,7 +135,7 @@ class Tokenizer(Pieces):
             self.tagged_pattern = rf"[\t-\r ]*({alternatives}|$)"
 
     def __reduce__(self) -> tuple:
-        """Pickles and copies the models; the library cannot always."""
+        """Pickles and copies its serialized models."""
         source = None if self.source is self else self.source
         return type(self), (self.model, self.language_token, source)
 

@@ -12,6 +12,7 @@ import marian_folder
 import numpy as np
 import pytest
 from fake_hub import FakeHub
+from huggingface_hub import constants
 
 import keras_transformer as kt
 from keras_transformer import convert
@@ -208,14 +209,15 @@ def test_nothing_is_cached_for_a_name_that_does_not_exist(server, tmp_path):
 
 def test_a_hub_that_does_not_answer(monkeypatch, tmp_path):
     monkeypatch.setattr(hub, "_SECONDS", 0.2)
-    constants = huggingface_hub.constants
     monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
-    with socket.create_server(("127.0.0.1", 0)) as silent:
+    with (
+        ThreadPoolExecutor(1) as thread,
+        socket.create_server(("127.0.0.1", 0)) as silent,
+    ):
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         monkeypatch.setattr(constants, "ENDPOINT", address)
-        with ThreadPoolExecutor(1) as thread:
-            waiting = thread.submit(error_of, NAME)
-            assert "within 0.2 seconds" in waiting.result(timeout=20)
+        waiting = thread.submit(error_of, NAME)
+        assert "within 0.2 seconds" in waiting.result(timeout=20)
 
 
 def test_a_full_disk_is_not_a_wrong_name(server, monkeypatch):
