@@ -1,6 +1,7 @@
 """Tokenization in a TensorFlow graph."""
 
 import hashlib
+import re
 from typing import Any
 
 import tensorflow as tf
@@ -8,6 +9,7 @@ import tensorflow as tf
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import INVISIBLE, SPACES
+from keras_transformer.text.tags import LANGUAGE_TAG, OTHER_TAG, leading_tags
 
 
 class TextGraph(tf.Module):
@@ -19,18 +21,31 @@ class TextGraph(tf.Module):
         self._source = self._target = _sentencepiece(tokenizer.model)
         if tokenizer.source is not tokenizer:
             self._source = _sentencepiece(tokenizer.source.model)
+        self._replacements = None
+        if tokenizer.replacements is not None:
+            changes = tokenizer.replacements.changes()
+            columns = [*changes], [*changes.values()]
+            values = tf.lookup.KeyValueTensorInitializer(*columns)
+            self._replacements = tf.lookup.StaticHashTable(values, "")
 
     def source_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns ids `[B, (S)]` of sources `[B]`, without ids if blank."""
         tokenizer, text = self._tokenizer, _without_blank(text)
-        if tokenizer.normalizes_sources:
-            text = _normalize(text)
-        if tokenizer.tagged_pattern:
-            pattern = rf"({tokenizer.tagged_pattern})\C*"  # \C matches a byte
-            has_tag = tf.strings.regex_full_match(text, pattern)
-            tagged = tf.strings.join([f"{tokenizer.language_token} ", text])
-            text = tf.where(has_tag, text, tagged)
+        if self._replacements is not None:
+            text = self._replace_unknown(_normalize(text))
+        if tokenizer.tags:
+            default = tokenizer.language_token or ""
+            text = _with_tags(text, leading_tags(tokenizer.tags), default)
         return _encode(self._source, tokenizer.source, text)
+
+    def _replace_unknown(self, text: tf.Tensor) -> tf.Tensor:
+        """Does what `normalization.Replacements.replace` does."""
+        rows = tf.strings.unicode_split(text, "UTF-8")
+        found = self._replacements.lookup(rows.values)
+        found = tf.where(found == "", rows.values, found)
+        text = tf.strings.reduce_join(rows.with_values(found), axis=-1)
+        text = tf.strings.regex_replace(text, r"([0-9])\x00", r"\1 ")
+        return tf.strings.regex_replace(text, r"\x00", "")
 
     def target_ids(self, text: tf.Tensor) -> tf.RaggedTensor:
         """Returns ids `[B, (T)]` of targets `[B]`."""
@@ -52,6 +67,7 @@ class TextGraph(tf.Module):
         known = (rows >= 0) & (rows < tokenizer.vocab_size)
         rows = tf.where(known, rows, tokenizer.unk_id)
         texts = self._target.detokenize(tf.ragged.boolean_mask(rows, keep))
+        texts = tf.strings.regex_replace(texts, "\ufffd", "")
         texts = tf.strings.strip(texts)
         return tf.ensure_shape(tf.reshape(texts, shape[:-1]), ids.shape[:-1])
 
@@ -72,6 +88,21 @@ def _normalize(text: tf.Tensor) -> tf.Tensor:
 def _without_blank(text: tf.Tensor) -> tf.Tensor:
     """Does what `normalization.without_blank` does."""
     return tf.where(tf.strings.strip(_normalize(text)) == "", "", text)
+
+
+def _with_tags(text: tf.Tensor, pattern: str, default: str) -> tf.Tensor:
+    """Does what `tags.with_tags` does."""
+    replace = tf.strings.regex_replace
+    # \C matches a byte.
+    tags = replace(replace(text, rf"^{pattern}\C*", r"\1"), r"[\t-\r ]", "")
+    rest = _without_blank(replace(text, f"^{pattern}", "", False))
+    kinds = {LANGUAGE_TAG: OTHER_TAG, OTHER_TAG: LANGUAGE_TAG}
+    found = []
+    for kind, other in kinds.items():
+        own = replace(replace(tags, other, ""), f"({kind})", r"\1 ")
+        added = "".join(f"{tag} " for tag in re.findall(kind, default))
+        found.append(tf.where(own == "", added, own))
+    return tf.where(rest == "", "", tf.strings.join([*found, rest]))
 
 
 def _encode(ops: Any, side: Tokenizer, text: tf.Tensor) -> tf.RaggedTensor:

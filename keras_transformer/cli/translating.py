@@ -20,17 +20,20 @@ from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.tasks import ParsingTask, Task
+from keras_transformer.text import split_sentences as split
 from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
     from keras_transformer.inference.records import Translation
 
-# What may be wrong with an output, by the field of `Translation`.
+# What may be wrong, by the field of `Translation`.
 _PROBLEMS = {
     "source_truncated": "truncated inputs, longer than the model reads",
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
+    "numbers_differ": "outputs whose digits differ from those of their inputs",
+    "several": "inputs of several sentences, which --split-sentences separates",
 }
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
@@ -108,12 +111,16 @@ def translate(
                     _as_text(*form, place, *pair)
                     for place, pair in enumerate(pairs, number)
                 ]
+                if not parses:
+                    counts = (len(split(x.strip())) > 1 for x in lines)
+                    problems["several"] += sum(counts)
             for field in _PROBLEMS:
-                problems[field] += sum(getattr(x, field) for x in translations)
+                found = (getattr(x, field, False) for x in translations)
+                problems[field] += sum(found)
             bar.clear()
             stream.writelines(texts)
             bar.refresh()
-    for field in +problems:  # those that were found
+    for field in filter(problems.get, _PROBLEMS):
         terminal.report(f"{_PROBLEMS[field]}: {problems[field]:,}")
 
 

@@ -13,6 +13,7 @@ class Translation(NamedTuple):
     source_truncated: bool  # source or prefix was longer than the model reads
     at_length_limit: bool  # the best text has as many tokens as it may have
     repaired: bool = False  # the best text is a tree that had to be repaired
+    numbers_differ: bool = False  # digits of the best text and of the source
 
 
 class Score(NamedTuple):

@@ -47,7 +47,8 @@ class ServedTranslator(BaseTranslator):
         self.target_languages = self.metadata.get("languages", ())
 
     def _encode_sources(self, texts: Sequence[str]) -> list[str]:
-        return without_blank(texts)
+        blank = [f">>{language}<<" for language in self.target_languages]
+        return ["" if x.strip() in blank else x for x in without_blank(texts)]
 
     _encode_targets = _encode_sources
 
@@ -63,17 +64,13 @@ class ServedTranslator(BaseTranslator):
             signature, inputs["prefix"] = "translate_prefix", prefixes
         outputs = self.predict(signature, **inputs)
         names = "translations", "scores", "source_truncated", "at_length_limit"
-        rows = zip(*(outputs[name].tolist() for name in names), strict=True)
-        n = self.num_translations
-        return [
-            # A model may generate bytes that are not UTF-8.
-            Translation(
-                [x.decode("utf-8", "replace") for x in found[:n]],
-                scores[:n],
-                *flags,
-            )
-            for found, scores, *flags in rows
-        ]
+        rows = zip(texts, *(outputs[x].tolist() for x in names), strict=True)
+        translations, n = [], self.num_translations
+        for text, found, scores, *flags in rows:
+            best = [x.decode(errors="ignore") for x in found[:n]]
+            flags += False, self.task.numbers_differ(text, best[0])
+            translations.append(Translation(best, scores[:n], *flags))
+        return translations
 
     def _score_batch(
         self, sources: list[str], targets: list[str]

@@ -137,7 +137,8 @@ class Translator(BaseTranslator):
             best, are_repaired = zip(*outputs, strict=True)
             is_long = bool(lengths[0] >= limit)
             scores = scores.astype(float).tolist()
-            flags = is_cut, is_long, are_repaired[0]
+            differ = self.task.numbers_differ(text, best[0])
+            flags = is_cut, is_long, are_repaired[0], differ
             translations.append(Translation(list(best), scores, *flags))
         return translations
 

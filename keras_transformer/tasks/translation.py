@@ -2,6 +2,8 @@
 
 import itertools
 import logging
+import re
+import unicodedata
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
@@ -9,6 +11,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.tasks.task import Pairs, Task
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import normalize_source
+from keras_transformer.text.tags import TAG
 
 logger = logging.getLogger(__name__)
 
@@ -39,6 +42,9 @@ class TranslationTask(Task):
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         vocabulary.check_languages(source for source, _ in pairs)
+
+    def numbers_differ(self, source: str, output: str) -> bool:
+        return _digits(source) != _digits(output)
 
     def check_metrics(
         self, language: str | None, metrics: Sequence[str]
@@ -71,3 +77,10 @@ class TranslationTask(Task):
         from keras_transformer.tasks.bleu import corpus_scores
 
         return corpus_scores(hypotheses, references, language or "en", metrics)
+
+
+def _digits(text: str) -> list[int]:
+    """Returns the sorted digits of a text, in any grouping, without tags."""
+    text = re.sub(rf"^(\s*{TAG})+", "", text)
+    text = unicodedata.normalize("NFKC", text)  # ½, m² and full-width digits
+    return sorted(unicodedata.decimal(x) for x in text if x.isdecimal())

@@ -23,7 +23,14 @@ _CANDIDATE = re.compile(
 _NO_SPACE_AFTER = tuple("。！？」』）】》")
 # A name or a number follows these: they never end a sentence.
 _TITLES = frozenset("Mr Mrs Ms Dr Prof St Hr Fr Nr".split())
-_LONGEST_EXCEPTION = max(map(len, _TITLES))
+# They end no sentence where a number follows, as in "Fig. 2"; those in lower
+# case also with a capital letter.
+_BEFORE_NUMBERS = frozenset(
+    "No Nos fig figs vol vols pp ch chap Sec eq Art Arts para tel ext Rm Apt "
+    "approx ca max incl Jan Feb Mar Apr Jun Jul Aug Sep Sept Oct Okt Nov Dec "
+    "Dez Abb Abs Anm Bd Bde Kap Tab Ziff inkl zzgl".split()
+)
+_LONGEST_EXCEPTION = max(map(len, _TITLES | _BEFORE_NUMBERS))
 
 
 def split_sentences(document: str) -> list[tuple[str, str]]:
@@ -39,9 +46,9 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
       may stand between.
 
     No sentence ends at the full stop after a single letter ("J. Smith",
-    "z. B."), after a number of one or two digits ("am 3. Mai"), and after one
-    of a few titles ("Dr. Who"). Other abbreviations before a capital letter
-    end a sentence.
+    "z. B."), after a number of one or two digits ("am 3. Mai"), after a few
+    titles ("Dr. Who"), and after some abbreviations before a number ("No. 5").
+    Other abbreviations before a capital letter or a number end a sentence.
 
     Args:
         document: Any text.
@@ -100,8 +107,10 @@ def _is_end(document: str, match: re.Match) -> bool:
     # One character more than the longest exception shows where words begin.
     before = document[max(at - _LONGEST_EXCEPTION - 1, 0) : at]
     word = re.split(r"\W", before)[-1]
+    words = {word, word[:1].lower() + word[1:]}
     return not (
         (len(word) == 1 and word.isalpha())
         or (len(word) <= 2 and word.isdecimal())
         or word in _TITLES
+        or (following.isdigit() and words & _BEFORE_NUMBERS)
     )

@@ -1,5 +1,6 @@
 """Tags at the beginning of sources, such as the target language."""
 
+import itertools
 import re
 from collections.abc import Iterable, Sequence
 
@@ -9,7 +10,8 @@ from keras_transformer.text.normalization import without_blank
 # Tags consist of characters that no normalization changes, with a letter or
 # digit: a model may have learned a piece such as ▁<->.
 _NAME = "[!-;=?-~]*[0-9A-Za-z][!-;=?-~]*"
-TAG = f"(<{_NAME}>|>>{_NAME}<<)"
+LANGUAGE_TAG, OTHER_TAG = f">>{_NAME}<<", f"<{_NAME}>"
+TAG = f"({LANGUAGE_TAG}|{OTHER_TAG})"
 # A language token at the start of a text.
 LANGUAGE = r"^\s*(>>[^<>\s]+<<)"
 
@@ -22,6 +24,25 @@ def check_tags(tags: Iterable[str]) -> None:
                 "A tag must be letters, digits and signs in angle brackets "
                 f"(<bt>), or a language (>>fra<<). Received: {tag!r:.60}"
             )
+
+
+def leading_tags(tags: Iterable[str]) -> str:
+    """Returns a pattern of the tags and the spaces before a source."""
+    alternatives = "|".join(map(re.escape, tags))
+    return rf"([\t-\r ]*(?:(?:{alternatives})[\t-\r ]*)*)"
+
+
+def with_tags(text: str, pattern: str, default: str) -> str:
+    """Returns a source with a space after each tag, and a language first.
+
+    The tags of `default` stand for a missing language or other tag. A source
+    of only tags is blank.
+    """
+    tags = re.match(pattern, text)[0]
+    (rest,) = without_blank([text[len(tags) :]])
+    kinds = LANGUAGE_TAG, OTHER_TAG
+    found = [re.findall(x, tags) or re.findall(x, default) for x in kinds]
+    return " ".join([*itertools.chain(*found), rest]) if rest else ""
 
 
 def language_token(language: str) -> str:

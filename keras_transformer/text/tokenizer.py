@@ -14,7 +14,13 @@ from keras_transformer.support.files import atomic_write, check_types, read_json
 from keras_transformer.text import normalization
 from keras_transformer.text.pieces import Pieces
 from keras_transformer.text.sentencepiece_model import load_processor
-from keras_transformer.text.tags import TAG, check_languages, language_token
+from keras_transformer.text.tags import (
+    TAG,
+    check_languages,
+    language_token,
+    leading_tags,
+    with_tags,
+)
 from keras_transformer.text.tokenizer_training import train_model
 
 # Adds an id for padding to a serialized model: one more piece of the type
@@ -38,10 +44,9 @@ class Tokenizer(Pieces):
     order unless Unicode has one character for the letter with all of them.
     Control characters (including tabs and line ends) become spaces, and spaces
     are trimmed and collapsed. Nothing else is changed, unlike with
-    SentencePiece's default, which rewrites "…" as "...". In sources, other
-    spaces of Unicode become spaces too, and invisible characters, such as
-    soft hyphens, are removed: see `normalizes_sources`. SentencePiece
-    represents a space by "▁" (U+2581), which is decoded as a space.
+    SentencePiece's default, which rewrites "…" as "...". Sources are normalized
+    further: see `normalizes_sources`. SentencePiece represents a space by "▁"
+    (U+2581), which is decoded as a space.
 
     A tag, such as `<bt>` or the language `>>fra<<`, is one piece. It does not
     change the ids of the text after it.
@@ -49,8 +54,8 @@ class Tokenizer(Pieces):
     Args:
         model: A serialized SentencePiece model with ids for unknown, start and
             end. One without an id for padding gets the next one.
-        language_token: Tags to prepend to sources that have none, separated
-            by spaces.
+        language_token: The target language, a tag, or both, separated by
+            spaces: for sources without a language, or without a tag.
         source: The tokenizer of sources, with the same ids for padding, start
             and end. If its end is its padding, sources have no end token.
             Default: this one.
@@ -64,11 +69,10 @@ class Tokenizer(Pieces):
         eos_id: Id of the end token.
         source_eos_id: Id at the end of a source: `eos_id`, or `pad_id` if
             sources have no end token.
-        tagged_pattern: Matches sources that are blank or already begin with a
-            tag; None without a `language_token`.
         normalizes_sources: Whether spaces in sources become plain ones,
-            invisible characters are removed, and targets of nothing else are
-            empty: true after `train`.
+            invisible characters are removed, other characters that the
+            vocabulary lacks become similar ones, and targets of nothing but
+            spaces are empty: true after `train`.
 
     Raises:
         InputError: If `model` is not such a model, a tag is missing, or
@@ -127,12 +131,8 @@ class Tokenizer(Pieces):
                 "eos_id=3."
             )
         self.language_token = language_token or None
-        self.tagged_pattern: str | None = None
         if language_token:
             self.check_tags(language_token.split())
-            alternatives = "|".join(map(re.escape, self.tags))
-            # A blank source stays blank.
-            self.tagged_pattern = rf"[\t-\r ]*({alternatives}|$)"
 
     def __reduce__(self) -> tuple:
         """Pickles and copies its serialized models."""
@@ -329,13 +329,26 @@ class Tokenizer(Pieces):
             rows = [[i if i < size else unk_id for i in row] for row in rows]
         return rows
 
+    @functools.cached_property
+    def replacements(self) -> normalization.Replacements | None:
+        """What sources are normalized with, if they are."""
+        if not self.normalizes_sources:
+            return None
+        known = {piece for piece in self.source.pieces() if len(piece) == 1}
+        return normalization.Replacements(known.union(" ", *self.tags))
+
+    def normalize_source(self, text: str) -> str:
+        """Returns a source with the spaces and characters that are read."""
+        if self.replacements is None:
+            return text
+        return self.replacements.replace(normalization.normalize_source(text))
+
     def encode_sources(self, texts: Sequence[str]) -> list[list[int]]:
         """Returns the ids of sources, normalized and with their tags."""
-        if self.normalizes_sources:
-            texts = list(map(normalization.normalize_source, texts))
-        if self.tagged_pattern:
-            tag, has_tag = self.language_token, re.compile(self.tagged_pattern)
-            texts = [x if has_tag.match(x) else f"{tag} {x}" for x in texts]
+        texts = map(self.normalize_source, texts)
+        if self.tags:
+            pattern, tags = leading_tags(self.tags), self.language_token or ""
+            texts = (with_tags(text, pattern, tags) for text in texts)
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -348,8 +361,8 @@ class Tokenizer(Pieces):
         """Returns the text of ids up to the first end token.
 
         Padding and start tokens are removed everywhere. Ids outside the
-        vocabulary are unknown. Bytes that are not UTF-8 are replaced by
-        U+FFFD, and spaces around the text are removed.
+        vocabulary are unknown. Bytes that are not UTF-8, such as those of
+        a character that is cut, and spaces around the text are removed.
         """
         kept = []
         for token in map(int, ids):
@@ -358,7 +371,8 @@ class Tokenizer(Pieces):
             if token not in (self.pad_id, self.bos_id):
                 known = 0 <= token < self.vocab_size
                 kept.append(token if known else self.unk_id)
-        return self._processor.DecodeIds(kept).strip(string.whitespace)
+        text = self._processor.DecodeIds(kept).replace("\ufffd", "")
+        return text.strip(string.whitespace)
 
     def check_known(self, prefixes: Iterable[str]) -> None:
         """Raises InputError for characters that the vocabulary lacks."""

@@ -41,13 +41,15 @@ def test_workers(run_cli, opened, folder, monkeypatch, command):
 
 def test_translate_prints_a_line_per_line(run_cli, monkeypatch, opened, folder):
     long = "limit " * 32
-    lines = f"a cat\n\n{long}\nlimit\n"
+    lines = f"a cat\n\n{long}\nlimit\n Ab. Cd!\nE differ. F\ndiffer 1.\n"
+    lines += "differ\n"
     set_stdin(monkeypatch, Chunks([lines.encode()]))
     code, out, err = run_cli("translate", folder)
     assert (code, out) == (0, lines.upper())
     problems = err.splitlines()
-    assert [x.rpartition(": ")[2] for x in problems] == ["1", "2"]
+    assert [x.rpartition(": ")[2] for x in problems] == [*"1232"]
     assert "truncated" in problems[0] and "--extra-length" in problems[1]
+    assert "digits" in problems[2] and "--split-sentences" in problems[3]
 
 
 def test_lines_are_printed_before_more_is_read(
@@ -112,11 +114,11 @@ def test_translate_as_json(run_cli, opened, folder, monkeypatch):
     assert out.startswith('{"text": "schläft", "translations": ["SCHLÄFT", ')
     rows = [json.loads(line) for line in out.splitlines()]
     assert [row.pop("text") for row in rows] == ["schläft", "", long]
-    names = ("translations", "scores", "source_truncated", "at_length_limit")
-    assert [tuple(row) for row in rows] == [names] * 3
-    expected = (["SCHLÄFT"] * 2, [0.0, -1.0], False, False)
+    names = "translations scores source_truncated at_length_limit".split()
+    assert [[*row] for row in rows] == [[*names, "numbers_differ"]] * 3
+    expected = (["SCHLÄFT"] * 2, [0.0, -1.0], False, False, False)
     assert tuple(rows[0].values()) == expected
-    expected = ([long.upper()] * 2, [0.0, -1.0], True, True)
+    expected = ([long.upper()] * 2, [0.0, -1.0], True, True, False)
     assert tuple(rows[2].values()) == expected
     result = run_cli("translate", folder, "--jsonl", "--split-sentences")
     check_error(result, "--jsonl")
@@ -130,7 +132,7 @@ def test_translate_sentences(run_cli, monkeypatch, opened, folder):
         0,
         "AB. CD\n\n1.\n" + long.decode().upper() + "- D\n",
     )
-    assert "truncated" in err
+    assert "truncated" in err and "--split-sentences" not in err
     flags = ("--split-sentences", "--prefix", "Die")
     result = run_cli("translate", folder, *flags)
     check_error(result, "--prefix")

@@ -193,7 +193,7 @@ def test_bytes_and_symbols():
     ]
     assert list(map(tokenizer.decode, ids)) == texts
     incomplete = [table[f"<0x{x}>"] for x in ("F0", "9F", "41", "C3", "A9")]
-    assert tokenizer.decode(incomplete) == "\ufffd\ufffdAé"
+    assert tokenizer.decode(incomplete) == "Aé"
 
 
 def test_a_prefix_of_unknown_characters(tokenizer):

@@ -7,7 +7,7 @@ from keras_transformer.inference.records import Score, Translation
 class FakeTranslator(BaseTranslator):
     """Translates into upper case; its tokens are words.
 
-    The word "limit" sets `at_length_limit`.
+    The word "limit" sets `at_length_limit`, "differ" `numbers_differ`.
     """
 
     def __init__(self, num_translations=1, max_length=None, **attributes):
@@ -32,6 +32,7 @@ class FakeTranslator(BaseTranslator):
                 [-float(i) for i in range(self.num_translations)],
                 bool(self.max_length and len(text.split()) >= self.max_length),
                 "limit" in text,
+                numbers_differ="differ" in text,
             )
             for text, start in zip(texts, prefixes, strict=True)
         ]

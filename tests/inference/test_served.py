@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from keras_transformer.inference.records import Score
+from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.served import ServedTranslator
 from keras_transformer.support.errors import InputError
 
@@ -35,7 +35,7 @@ class Calls(ServedTranslator):
                 ),
                 **flags,
             }
-        best = [[text.upper().encode(), b"\xff"] for text in texts]
+        best = [[text.upper().encode(), b"\xffB"] for text in texts]
         return {
             "translations": np.array(best, object),
             "scores": np.stack([-lengths, -2 * lengths], axis=1),
@@ -50,10 +50,10 @@ def fake():
 
 def test_records(fake):
     found = fake.translate(["a", "x" * 11, "x" * 21])
-    assert found[0] == (["A", "\ufffd"], [-1.0, -2.0], False, False, False)
+    assert found[0] == Translation(["A", "B"], [-1.0, -2.0], False, False)
     assert [x[2:] for x in found[1:]] == [
-        (False, True, False),
-        (True, True, False),
+        (False, True, False, False),
+        (True, True, False, False),
     ]
     # One call, the longest text first.
     inputs = {"text": ["x" * 21, "x" * 11, "a"]}
@@ -89,6 +89,8 @@ def test_scores(fake):
             fake.score(sources, targets)
         first, second = fake.score_corpus(sources, targets)
         assert first.num_tokens == 2 and second is None
+    fake.target_languages = ["deu"]
+    assert fake.score_corpus([" >>deu<< ", ""], ["x", "y"]) == [None, None]
 
 
 def test_batches_have_an_estimated_length(fake):

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import keras_transformer as kt
 from keras_transformer.inference.keras_engine import KerasEngine
+from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 
 DIFFICULT = {
@@ -93,7 +94,7 @@ def test_a_translation_does_not_depend_on_its_batch(translator, pairs):
         assert translation.scores == sorted(translation.scores, reverse=True)
         assert translation.source_truncated or len(text) < 100_000
     for blank in together[:2]:
-        assert blank == (["", "", ""], [0.0, 0.0, 0.0], False, False, False)
+        assert blank == Translation(["", "", ""], [0.0, 0.0, 0.0], False, False)
 
 
 def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
@@ -106,6 +107,13 @@ def test_texts_are_tokenized_once(translator, pairs, monkeypatch):
     monkeypatch.setattr(translator.tokenizer, "encode_sources", watch)
     translator.translate(list(pairs), batch_tokens=24)
     assert len(texts) == len(pairs)
+
+
+def test_numbers_that_differ_are_reported(translator):
+    found = translator.translate(
+        ["dog", "dog 7"], prefixes=["Hund 7", "Hund 7"]
+    )
+    assert [x.numbers_differ for x in found] == [True, False]
 
 
 def test_tensors_and_datasets_of_texts(translator):
@@ -128,7 +136,7 @@ def test_a_translation_at_its_limit_is_reported(eager, tokenizer):
     assert haus < house and hund > dog
     # No longer than the source: "Haus" fits, "Hund" does not.
     fits, cut = eager(kt.BeamSearch(extra_length=0)).translate(texts[:2])
-    assert fits == (["Haus"], fits.scores, False, False, False)
+    assert fits == Translation(["Haus"], fits.scores, False, False)
     assert cut.texts != ["Hund"]
     assert not cut.source_truncated and cut.at_length_limit
 

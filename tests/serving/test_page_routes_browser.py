@@ -139,3 +139,16 @@ def test_progress_and_cancel(tmp_path):
         page.locator("#file").set_input_files(file)
         page.wait_for_selector("#download a")
         assert page.locator("#whole").text_content() == LONG.upper() * 10
+
+
+def test_numbers_that_differ_are_marked(tmp_path):
+    file = tmp_path / "numbers.txt"
+    file.write_text("It differs.\nNothing.\nlimit differ\n")
+    with served(FakeTranslator()) as server, open_address(server) as page:
+        run(page, "Nothing.\nIt differs.")
+        page.wait_for_function("find('notes').textContent.includes('digits')")
+        assert page.inner_text("#notes").startswith("Of sentence 2: ")
+        page.locator("#file").set_input_files(file)
+        page.wait_for_selector("#download a")
+        incomplete, differing = page.inner_text("#notes").split(".")[:2]
+        assert incomplete.endswith(": 1") and differing.endswith(": 2")

@@ -31,6 +31,10 @@ def sentences(document):
         # Ordinals; a longer number may end a sentence.
         "Am 3. Mai und im 19. Jahrhundert. | Ja.",
         "It was in 1990. | We won 100. | Then 3.14 came.",
+        # Abbreviations before a number.
+        "See No. 5, Fig. 2, vol. 4, pp. 3 and Art. 5. Jan. 5th. | Approx. 20.",
+        "Um ca. 20, approx. 20, Abb. 3, Tel. 030 und Fig. (2) geht es. | Ja.",
+        "It was in the car. | 3 men came to pp. | Ten, 20 approx. | Two left.",
         # Titles.
         "Dr. No met Mr. Smith, Prof. Li and Fr. Maier. | Nr. 5 left St. Ives.",
         # A word that only ends like a title.

@@ -56,9 +56,15 @@ def test_a_set_tag_stands_before_sources_without_one(tokenizer):
         bare = [f"{space}{text}" for text in TEXTS]
         texts = [f">>fra<< {text}" for text in bare]
         assert french.encode_sources(bare) == tokenizer.encode_sources(texts)
-        # One that begins with a tag keeps it, and gets no other.
-        others = [f"{space}{tag} {text}" for tag in TAGS for text in TEXTS]
-        assert french.encode_sources(others) == tokenizer.encode_sources(others)
+        # One with a language keeps it; one with a different tag gets both.
+        for tag, expected in (
+            (">>de_AT<<", ">>de_AT<<"),
+            ("<bt>", ">>fra<< <bt>"),
+            ("<bt>>>de_AT<<", ">>de_AT<< <bt>"),
+        ):
+            texts = [f"{space}{tag}{space}{text}" for text in TEXTS]
+            ids = tokenizer.encode_sources([f"{expected} {x}" for x in TEXTS])
+            assert french.encode_sources(texts) == ids
         assert french.encode_sources([space, "x"])[0] == []
     # Targets have none.
     assert french.encode_targets(TEXTS) == tokenizer.encode_targets(TEXTS)
@@ -70,6 +76,19 @@ def test_a_tag_follows_the_language(tokenizer, tag):
     both_set = tokenizer.translating_to("de_AT").with_tag(tag)
     texts = [f">>de_AT<< <bt> {text}" for text in TEXTS]
     assert both_set.encode_sources(TEXTS) == tokenizer.encode_sources(texts)
+    for given in ("", ">>de_AT<<", "<bt> ", " >>de_AT<<<bt>"):
+        ids = both_set.encode_sources([f"{given}{text}" for text in TEXTS])
+        assert ids == tokenizer.encode_sources(texts)
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_a_source_of_only_tags_is_blank(tokenizer, space):
+    french = tokenizer.translating_to("fra").with_tag("bt")
+    texts = [f"{space}{tag}{space}" for tag in ("", *TAGS, "<bt> >>fra<<")]
+    for one in (tokenizer, french):
+        assert one.encode_sources(texts) == [[]] * 5
+    plain = Tokenizer.train(CORPUS, 330)
+    assert all(plain.encode_sources(texts[1:]))
 
 
 def test_files_keep_what_is_set(tokenizer, tmp_path):

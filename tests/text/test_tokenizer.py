@@ -88,6 +88,26 @@ def test_sources_of_new_tokenizers_are_normalized_and_targets_are_kept(
     assert Tokenizer.load(tmp_path).normalizes_sources
 
 
+@pytest.mark.parametrize("space", [" ", "\u00a0"])
+def test_sources_are_read_with_the_characters_of_the_vocabulary(space):
+    texts = ["I can't… X-ray", "No. 1"]
+    tokenizer = Tokenizer.train(texts, vocab_size=278)
+    source = f"I{space}can´t… X–ray No. １ »ﬀ"
+    expected = "I can't… X-ray No. 1 »ﬀ"
+    (ids,) = tokenizer.encode_sources([source])
+    assert [ids] == tokenizer.encode([expected])
+    # Targets are kept.
+    (ids,) = tokenizer.encode_targets([source])
+    assert tokenizer.decode(ids) == source
+
+
+def test_a_text_never_ends_within_a_character(tokenizer):
+    (ids,) = tokenizer.encode(["猫 dog🦩"])
+    texts = {tokenizer.decode(ids[:end]) for end in range(len(ids) + 1)}
+    assert texts == {"", "猫", "猫 d", "猫 do", "猫 dog", "猫 dog🦩"}
+    assert tokenizer.decode(ids[2:]) == "dog🦩"
+
+
 def test_words_of_pieces(tokenizer):
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     ids = [tokenizer.bos_id, *map(pieces.index, ("▁", "d", "o", "▁", "a"))]

@@ -99,7 +99,9 @@ def test_several_shards(prepared, texts, tmp_path, monkeypatch):
 
 
 def test_several_corpora(texts, tmp_path):
-    table = write_lines(tmp_path / "a.tsv", ["7\tone\teins", "8\ttwo\t"])
+    table = write_lines(
+        tmp_path / "a.tsv", ["7\tone\teins", "8\ttwo\t", "9\t\tzwei"]
+    )
     own = {"data": table, "columns": [2, 3], "tag": "<bt>", "weight": 0.5}
     last = tmp_path / "last"
     last.mkdir()
@@ -115,7 +117,7 @@ def test_several_corpora(texts, tmp_path):
     assert [part.weight for part in opened.parts] == [1, 0.5, 1]
     statistics = [part.statistics for part in opened.parts]
     assert [x.pairs for x in statistics] == [300, 1, 1]
-    assert [x.dropped["empty"] for x in statistics] == [1, 1, 0]
+    assert [x.dropped["empty"] for x in statistics] == [1, 2, 0]
     assert prepared.statistics.pairs == 302
     first, _, third = opened.parts
     valid = [(first, VALID), (third, KEPT[1:2])]

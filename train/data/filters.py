@@ -129,15 +129,20 @@ def duplicate_filter() -> TextFilter:
 
 
 def reasons_of_lengths(
-    lengths: np.ndarray, max_length: int, max_ratio: float | None
+    lengths: np.ndarray,
+    max_length: int,
+    max_ratio: float | None,
+    num_tags: int = 0,
 ) -> np.ndarray:
     """Returns the reason to drop each pair, or "", `[pairs]`.
 
     Lengths are counted with end tokens, `[pairs, 2]`.
     """
     shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
-    is_uneven = longer > (max_ratio or math.inf) * shorter
-    tests = [shorter < 2, longer > max_length, is_uneven]
+    tests = [shorter < 2, longer > max_length]
+    sides = np.maximum(lengths - [num_tags, 0], 1)
+    most = (max_ratio or math.inf) * sides.min(axis=1)
+    tests.append(sides.max(axis=1) > most)
     return np.select(tests, ["empty", "long", "ratio"], "")
 
 

@@ -12,7 +12,6 @@ from keras_transformer.tasks.parsing.repair import restore_tree
 from keras_transformer.tasks.parsing.words import read_words, split_words
 from keras_transformer.tasks.task import Pairs, Task
 from keras_transformer.text import Tokenizer
-from keras_transformer.text.normalization import normalize_source
 
 
 class ParsingTask(Task):
@@ -68,15 +67,16 @@ class ParsingTask(Task):
                 f"Received: trees that need {' '.join(missing)}"
             )
 
-    def _words(self, source: str) -> list[str]:
+    def _words(self, vocabulary: Tokenizer, source: str) -> list[str]:
         if self.split_words:  # the words of a treebank stay as they are
-            return split_words(normalize_source(source))
+            return split_words(vocabulary.normalize_source(source))
         return read_words(source)
 
     def encode_sources(
         self, vocabulary: Tokenizer, sources: Sequence[str]
     ) -> list[list[int]]:
-        return vocabulary.encode([" ".join(self._words(x)) for x in sources])
+        words = (self._words(vocabulary, x) for x in sources)
+        return vocabulary.encode([*map(" ".join, words)])
 
     def encode_targets(
         self, vocabulary: Tokenizer, targets: Sequence[str]
@@ -94,7 +94,7 @@ class ParsingTask(Task):
     def decode(
         self, vocabulary: Tokenizer, ids: Sequence[int], source: str
     ) -> tuple[str, bool]:
-        words = self._words(source)
+        words = self._words(vocabulary, source)
         if not words:
             return "", False
         special = vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id

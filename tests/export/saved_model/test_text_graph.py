@@ -21,9 +21,20 @@ TAGS = ["<bt>", ">>fra<<", ">>deu<<"]
 _PARTS = (
     *" \t\n\v\f\r\0\x1c\x7f\x85\xa0\xad\u061c\u1680\u180e\u2003\u200b\u200d",
     *"\u2028\u202e\u202f\u205f\u2060\u2581\u3000\ufe0f\ufeff\ufffd\uffff",
+    *"´’‘„—‑−…ﬀＡ１½²⁶㎡ｶﾞ①19",
     *"\U0001f468\U0001f9a9\U0010ffff\u0301\u0323\u0345é½ﬁＡ猫قक",
     *TAGS,
-    *(" >>deu<< ", ">>xx<<", ">>a b<<", ">>", "<<", "<s>", "</s>", "<unk>"),
+    *(
+        " >>deu<< ",
+        "<bt>>>fra<<",
+        ">>xx<<",
+        ">>a b<<",
+        ">>",
+        "<<",
+        "<s>",
+        "</s>",
+        "<unk>",
+    ),
     *("<pad>", "<0xFF>", "<end of ids>", "A man", " dog", "Häuser.", "e\u0301"),
     *("👩\u200d👩\u200d👧", "🇩🇪", "x" * 90, "ÄÖÜ" * 20, "\u0301" * 30),
 )
@@ -117,6 +128,7 @@ def test_texts_of_any_ids(tokenizer, graph):
     for rows in (ids, alone):
         found = decoded(graph.texts(tf.constant(rows, tf.int32)))
         assert found == list(map(tokenizer.decode, rows))
+        assert not any("\ufffd" in text for text in found)
 
 
 def test_leading_dimensions(tokenizer, graph):

@@ -63,6 +63,10 @@ def test_reasons_of_lengths():
         expected = ["empty", "long", "empty", "", uneven, "", "", "empty"]
         assert found.tolist() == expected
     assert filters.reasons_of_lengths(np.zeros([0, 2]), 8, 2).tolist() == []
+    # Tags count for the length of a source, not for the ratio.
+    pairs = np.array([(9, 3), (6, 2), (7, 2), (3, 2), (3, 6)])
+    found = filters.reasons_of_lengths(pairs, 8, 2, num_tags=2)
+    assert found.tolist() == ["long", "", "ratio", "", "ratio"]
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
