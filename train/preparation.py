@@ -102,9 +102,7 @@ def prepare(
         for part in corpus.parts:
             filters = pair_filters.text_filters(find_duplicates=True)
             pairs = _progress(part.pairs("train", filters), desc="tokenizing")
-            encoder = PairEncoder(
-                tokenizer, *limits, on_dropped, len(part.tags)
-            )
+            encoder = PairEncoder(tokenizer, *limits, on_dropped, part.tags)
             shards = encoder.shards(pairs)
             num_shards = prepared.write_shards(folder, shards, num_shards)
             encoder.statistics.check(recipe.max_length)

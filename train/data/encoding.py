@@ -99,7 +99,7 @@ class PairEncoder:
     """Tokenizes pairs, and drops empty, overlong and uneven ones.
 
     A side may have at most `max_length` tokens with its end token. The ratio of
-    the sides, without `num_tags` of the source, may be at most `max_ratio`.
+    the sides, without the `tags` of sources, may be at most `max_ratio`.
     `on_dropped` is called with each dropped pair; `statistics` count all pairs
     so far.
     """
@@ -111,12 +111,12 @@ class PairEncoder:
         task: Task | None = None,
         max_ratio: float | None = None,
         on_dropped: Callable[[Pair], None] | None = None,
-        num_tags: int = 0,
+        tags: Sequence[str] = (),
     ) -> None:
         self.statistics = Statistics()
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
-        self._limits = max_length, max_ratio, num_tags
+        self._limits = max_length, max_ratio, len(tags)
         self._on_dropped = on_dropped
         size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
         self._dtype = np.uint16 if size <= 2**16 else np.int32

@@ -194,9 +194,11 @@ def test_contains_the_weights_once(exported, graph, translator):
     model = translator.tokenizer.model
     variables = sum(f.stat().st_size for f in exported.glob("variables/*"))
     assert size < variables < 1.1 * size + len(model)
-    # The constants of the graph are smaller than any matrix of weights.
+    # The constants of the graph are smaller than any matrix of weights, but for
+    # the characters that sources are normalized with.
     nodes, _ = graph
     constants = [n.attr["value"].tensor for n in nodes if n.op == "Const"]
+    constants = [x for x in constants if x.dtype != tf.string.as_datatype_enum]
     assert constants
     matrices = [w for w in translator.model.weights if len(w.shape) > 1]
     smallest = 4 * min(np.prod(w.shape) for w in matrices)

@@ -84,6 +84,17 @@ def test_dropped_pairs_are_reported(tokenizer, monkeypatch):
     assert encoder.statistics.pairs == 1
 
 
+def test_the_ratio_leaves_out_tags():
+    tags = ["<bt>", "<ft>"]
+    tokenizer = Tokenizer.train([*map(" ".join, PAIRS)], 300, tags=tags)
+    for given, kept in ((tags, 1), ((), 0)):
+        encoder = PairEncoder(tokenizer, 20, None, 1.0, tags=given)
+        list(encoder.shards([("<bt> <ft> dog", "dog"), ("<bt> <ft> ", "dog")]))
+        found = encoder.statistics
+        assert (found.pairs, found.dropped["ratio"]) == (kept, 1 - kept)
+        assert found.dropped["empty"] == 1
+
+
 def test_one_token_too_long(tokenizer, library):
     length = len(library.encode("dog dog dog dog")) + 1
     for maximum, kept in ((length, 1), (length - 1, 0)):
