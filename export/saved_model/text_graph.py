@@ -97,11 +97,14 @@ def _with_tags(text: tf.Tensor, pattern: str, default: str) -> tf.Tensor:
     tags = replace(replace(text, rf"^{pattern}\C*", r"\1"), r"[\t-\r ]", "")
     rest = _without_blank(replace(text, f"^{pattern}", "", False))
     kinds = {LANGUAGE_TAG: OTHER_TAG, OTHER_TAG: LANGUAGE_TAG}
-    found = []
+    found, has_none = [], True
     for kind, other in kinds.items():
         own = replace(replace(tags, other, ""), f"({kind})", r"\1 ")
         added = "".join(f"{tag} " for tag in re.findall(kind, default))
-        found.append(tf.where(own == "", added, own))
+        is_missing = own == ""
+        if re.search(LANGUAGE_TAG, default):
+            is_missing = has_none = is_missing & has_none  # languages first
+        found.append(tf.where(is_missing, added, own))
     return tf.where(rest == "", "", tf.strings.join([*found, rest]))
 
 

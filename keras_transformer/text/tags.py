@@ -36,10 +36,13 @@ def with_tags(text: str, pattern: str, default: str) -> str:
     """Returns a source with a space after each tag, and a language first.
 
     The tags of `default` stand for a missing language or other tag. A source
-    of only tags is blank.
+    with its own language gets no tag of a different one. A source of only tags
+    is blank.
     """
     tags = re.match(pattern, text)[0]
     (rest,) = without_blank([text[len(tags) :]])
+    if re.search(LANGUAGE_TAG, tags) and re.search(LANGUAGE_TAG, default):
+        default = ""
     kinds = LANGUAGE_TAG, OTHER_TAG
     found = [re.findall(x, tags) or re.findall(x, default) for x in kinds]
     return " ".join([*itertools.chain(*found), rest]) if rest else ""

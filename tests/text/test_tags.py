@@ -76,9 +76,15 @@ def test_a_tag_follows_the_language(tokenizer, tag):
     both_set = tokenizer.translating_to("de_AT").with_tag(tag)
     texts = [f">>de_AT<< <bt> {text}" for text in TEXTS]
     assert both_set.encode_sources(TEXTS) == tokenizer.encode_sources(texts)
-    for given in ("", ">>de_AT<<", "<bt> ", " >>de_AT<<<bt>"):
+    for given in ("", "<bt> ", " >>de_AT<<<bt>"):
         ids = both_set.encode_sources([f"{given}{text}" for text in TEXTS])
         assert ids == tokenizer.encode_sources(texts)
+    # Their own language needs no tag of a different one.
+    own = [f">>fra<< {text}" for text in TEXTS]
+    assert both_set.encode_sources(own) == tokenizer.encode_sources(own)
+    only_tag = tokenizer.with_tag(tag)
+    ids = only_tag.encode_sources([f">>de_AT<<{text}" for text in TEXTS])
+    assert ids == tokenizer.encode_sources(texts)
 
 
 @pytest.mark.parametrize("space", SPACES)

@@ -84,6 +84,7 @@ def imported_without_bytes(ours):
 
 VOCABULARIES = {
     "trained": lambda ours: ours,
+    "trained with a tag": lambda ours: ours.with_tag("bt"),
     "trained with a tag and a language": tagged,
     "two SentencePiece models": two_models,
     "imported": imported_without_bytes,
