@@ -99,12 +99,12 @@ bench: .venv/.test ## Measure speed and memory beside other libraries, for two h
 	$(PY) benchmarks/restricted_attention.py
 	$(PY) benchmarks/table1.py
 
-lint: .venv/.test ## Check style, format and lines per room
+lint: .venv/.lint ## Check style, format and lines per room
 	$(PY) -m ruff check .
 	$(PY) -m ruff format --check .
 	$(PY) .ci/rooms.py
 
-format: .venv/.test ## Fix style and format
+format: .venv/.lint ## Fix style and format
 	$(PY) -m ruff check --fix .
 	$(PY) -m ruff format .
 
@@ -140,6 +140,10 @@ clean: ## Remove environments, caches and build output, but no runs
 .venv/.demo .venv/.docs .venv/.release .venv/.test .venv/.torch .venv/.converters: setup.py pyproject.toml | $(PY)
 	@echo "Installing into .venv: some minutes, about 3 GB of disk."
 	$(PY) $(PIP_INSTALL) -e ".[$(EXTRAS)]"
+	@touch $@
+
+.venv/.lint: setup.py | $(PY)
+	$(PY) $(PIP_INSTALL) -q $$(grep -o 'ruff==[0-9.]*' setup.py)
 	@touch $@
 
 .venvs/oldest/.matrix: PINS := $(OLDEST)

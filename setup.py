@@ -112,10 +112,8 @@ def long_description() -> str:
             ),
             text,
         )
-    badge = r"\[!\[[^]]*\]\([^)]*\)" + target
     picture_and_caption = r"!\[[^]]*" + target + r"(\n+\*[^*]+\*\n)?"
-    for left_out in (badge, picture_and_caption):
-        text = re.sub(left_out, "", text)
+    text = re.sub(picture_and_caption, "", text)
     return re.sub(r"\[([^][]*)" + target, r"\1", text)
 
 

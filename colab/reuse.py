@@ -21,9 +21,12 @@
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. Colab needs a
-# checkout of the project in `/content/keras-transformer`, since the package is
-# not on PyPI. The layers need Keras and NumPy only.
+# `make install` has installed everything for a local Jupyter. In Colab, bring
+# the project first, since the package is not on PyPI: pack a checkout with
+# `git archive --output keras-transformer.zip HEAD`, upload the file with the
+# folder symbol at the left, and run in a new cell
+# `!unzip -q keras-transformer.zip -d keras-transformer`. The layers need
+# Keras and NumPy only.
 
 # %%
 import os
@@ -34,7 +37,7 @@ os.environ["KERAS_BACKEND"] = "jax"
 if "google.colab" in sys.modules:
     checkout = "/content/keras-transformer"
     assert os.path.isdir(checkout), (
-        f"Put a checkout of the project at {checkout}"
+        f"Upload the project, and unpack it at {checkout}, as described above"
     )
     # %pip install -q {checkout}
 

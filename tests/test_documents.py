@@ -107,7 +107,7 @@ def test_sublayers_of_the_guide_are_tested_in_test_block():
     tested = read("tests/layers/test_block.py")
     shown = [b for b in blocks("docs/layers.md", "python") if "my_project" in b]
     shown = [b for b in shown if "MultiHeadAttention" not in b]
-    assert len(shown) == 2
+    assert len(shown) == 3
     assert all(block in tested for block in shown)
 
 
@@ -198,7 +198,7 @@ def test_training_programs(tmp_path, monkeypatch):
         return mock.Mock()
 
     monkeypatch.setattr(kt.train, "train", train)
-    _, calling, fitting = blocks("docs/training.md", "python")
+    calling, fitting, _ = blocks("docs/training.md", "python")
     names = {}
     exec(calling, names)
     recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)
@@ -262,7 +262,7 @@ def test_own_data(tmp_path):
     assert len(lines("test.de")) == len(lines("scores.tsv")) == 20
     results = json.loads("\n".join(lines("runs/mine-average/results.json")))
     assert results[-1]["split"] == "test"
-    for name in ("models/en-de/1/saved_model.pb", "en-de/model.tflite"):
+    for name in ("models/en-de/1/saved_model.pb", "mine-litert/model.tflite"):
         assert (tmp_path / name).exists()
     assert (tmp_path / "curve.png").stat().st_size > 10_000
     assert '"translations"' in printed  # by curl

@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import io
+import itertools
 import re
 import runpy
 import shlex
@@ -119,6 +120,8 @@ def check_command(words):
     program, *arguments = words
     if program == "keras-transformer":
         assert is_accepted(arguments), words
+        # The name `en-de` belongs to the included model.
+        assert ("--output", "en-de") not in itertools.pairwise(words), words
     elif program == "make":
         for argument in arguments:
             # A target, or a variable with its value.

@@ -60,7 +60,7 @@ try:
     kt.export.save
 except ImportError as error:
     assert "package tensorflow, which is not installed" in str(error)
-    assert 'pip install "keras-transformer-nmt[tensorflow]"' in str(error)
+    assert 'pip install ".[tensorflow]"' in str(error)
 else:
     raise AssertionError("save")
 assert not [name for name in sys.modules if name.startswith("tensorflow")]
@@ -114,13 +114,13 @@ except ImportError as error:
     print(error)
 """
     message, _ = run_python(BLOCK_TENSORFLOW + code, KERAS_BACKEND="tensorflow")
-    assert "keras-transformer-nmt[tensorflow]" in message
+    assert ".[tensorflow]" in message
     assert "KERAS_BACKEND" in message
 
 
 def test_a_saved_model_needs_tensorflow_text(translator, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "tensorflow_text", None)
-    with pytest.raises(ImportError, match=r"nmt\[savedmodel\]"):
+    with pytest.raises(ImportError, match=r"\.\[savedmodel\]"):
         kt.export.save(translator, tmp_path / "1")
     assert not any(tmp_path.iterdir())
 

@@ -60,9 +60,9 @@ def folder(tokenizer, tmp_path_factory):
 def program_of(folder):
     """Returns the names that the program of the page leaves."""
     (source,) = blocks("docs/litert-format.md", "python")
-    assert source.count('"en-de"') == 1
+    assert source.count('"demo-litert"') == 1
     names = {}
-    exec(source.replace('"en-de"', repr(str(folder))), names)
+    exec(source.replace('"demo-litert"', repr(str(folder))), names)
     return names
 
 
@@ -122,7 +122,7 @@ def test_the_program_of_the_page_translates_sentences():
 def test_the_first_program_of_the_page(folder):
     (source,) = blocks("docs/litert.md", "python")
     names = {}
-    exec(source.replace('"en-de"', repr(str(folder))), names)
+    exec(source.replace('"demo-litert"', repr(str(folder))), names)
     translate, sentences = names["translator"], names["sentences"]
     found = [translation.texts[0] for translation in names["translations"]]
     assert found == translate(sentences)

@@ -105,3 +105,31 @@ def test_the_whole_way_on_jax_without_tensorflow():
         text=True,
     )
     assert f"# {output.strip()}" == expected
+
+
+@pytest.mark.slow
+def test_batches_of_tf_data():
+    *_, program = blocks("docs/training.md", "python")
+    for old, new in (
+        ("epochs=5", "epochs=2, steps_per_epoch=10, verbose=0"),
+        ('"tiny", 2000', '"tiny", 2000, num_layers=1'),
+        # One shape, as the page advises for JAX.
+        (
+            "padded_batch(64)",
+            "padded_batch(16, ({'source': [64], 'target': [64]}, [64]))",
+        ),
+    ):
+        assert program.count(old) == 1
+        program = program.replace(old, new)
+    names = {}
+    exec(program, names)
+    first, last = names["model"].history.history["loss"]
+    assert first < 8.5 and last < first - 0.1  # log(2000) = 7.6
+    tokenizer, dataset = names["tokenizer"], names["dataset"]
+    inputs, labels = next(dataset.padded_batch(1).as_numpy_iterator())
+    (source,), (target,), (label,) = inputs["source"], inputs["target"], labels
+    assert (target[0], *label[:-1]) == (tokenizer.bos_id, *target[1:])
+    assert source[-1] == label[-1] == tokenizer.eos_id
+    pair = next(iter(names["corpus"].pairs("train")))
+    ids = source[:-1].tolist(), target[1:].tolist()
+    assert tuple(map(tokenizer.decode, ids)) == pair

@@ -1,10 +1,13 @@
 """The rules of CONTRIBUTING.md are true."""
 
 import ast
+import sys
 
 import pytest
 import rooms
 from documents import ROOT, SOURCE_FOLDERS, source_tree
+
+from keras_transformer.support import startup
 
 # Files, and the modules that none of them imports.
 KNOWN_TO_NONE = [
@@ -70,6 +73,16 @@ def test_litert_needs_no_tensorflow():
     for path in ROOT.glob("keras_transformer/litert/*.py"):
         for name in imported_modules(path):
             assert name.split(".")[0] not in ("tensorflow", "keras"), path
+
+
+def test_every_optional_package_has_an_extra():
+    """Or its absence would be a bare "No module named"."""
+    paths = [x for y in SOURCE_FOLDERS for x in (ROOT / y).rglob("*.py")]
+    names = {x.split(".")[0] for y in paths for x in imported_modules(y)}
+    core = {"keras_transformer", "numpy", *sys.stdlib_module_names}
+    # Keras, TensorFlow and LiteRT need these.
+    needed = {"h5py", "jax", "ml_dtypes", "flatbuffers"}
+    assert names - core - needed <= startup._EXTRAS.keys()
 
 
 def test_lines_count_in_the_innermost_room(tmp_path):

@@ -8,7 +8,7 @@ from helpers import gradients, randomise, to_numpy
 import keras_transformer as kt
 
 torch = pytest.importorskip(
-    "torch", reason='needs PyTorch: pip install "keras-transformer-nmt[torch]"'
+    "torch", reason='needs PyTorch: pip install ".[torch]"'
 )
 
 LAYERS, D, HEADS, D_FF, V = 2, 8, 2, 12, 11

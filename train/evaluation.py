@@ -40,7 +40,7 @@ def evaluate(
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers, progress=progress)
     seconds = time.monotonic() - start
-    hypotheses = [output.texts[0] for output in outputs]
+    hypotheses = [output.text for output in outputs]
     scores = task.scores(hypotheses, references, target, metrics)
     measured = translator.score_corpus(
         sources, references, workers=workers, progress=progress

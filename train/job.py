@@ -129,8 +129,7 @@ class Job:
         )
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
             raise InputError(
-                "TensorBoard is not installed. Run "
-                'pip install "keras-transformer-nmt[tensorboard]"'
+                "TensorBoard is not installed. Run `pip install tensorboard`."
             )
         if recipe.scored_sentences and "valid" in corpus.splits:
             task.check_metrics(corpus.target, [task.watched_metric])

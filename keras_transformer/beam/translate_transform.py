@@ -119,7 +119,7 @@ class _Handler(ModelHandler):
             env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
         )
         # Workers that start later must not open a newer version.
-        self._path = str(read_folder(os.path.abspath(model)).path)
+        self._path = str(read_folder(model).path.absolute())
         self._threads = threads
 
     def load_model(self) -> BaseTranslator:

@@ -1,6 +1,8 @@
 """A command line of cyclopts, with files of flags."""
 
 import os
+import re
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,6 +36,7 @@ def make_app(name: str, description: str) -> App:
             negative=(),
             consume_multiple=1,
             show_default=lambda value: str(value) if value else None,
+            validator=_check_not_empty,
         ),
         group_commands=GENERAL,
         suppress_keyboard_interrupt=False,
@@ -45,7 +48,8 @@ def make_app(name: str, description: str) -> App:
     @app.meta.default
     def launch(
         *tokens: Annotated[
-            str, Parameter(show=False, allow_leading_hyphen=True)
+            str,
+            Parameter(show=False, allow_leading_hyphen=True, validator=()),
         ],
         config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
         quiet: Annotated[bool, Parameter(group=GENERAL)] = False,
@@ -64,9 +68,14 @@ def make_app(name: str, description: str) -> App:
             app.help_formatter = DefaultFormatter(column_specs=_COLUMNS)
             tokens = (*tokens, "--help")
         if config:
-            app.config = _Flags(
-                config, must_exist=True, use_commands_as_keys=False
-            )
+            file = _Flags(config, must_exist=True, use_commands_as_keys=False)
+            app.config = file
+            for key in map(str, file.config):
+                if key in app or key.replace("-", "_") in launch.__kwdefaults__:
+                    raise InputError(
+                        "A file of flags must contain flags of one command "
+                        f"alone. Received: {key} in {config}"
+                    )
         try:
             app(tokens)
         except InputError as error:
@@ -85,12 +94,22 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names flags instead of arguments.
     """
+    if wrong := [x for x in arguments if re.search("[\udc80-\udcff]", x)]:
+        raise InputError(
+            f"Arguments must be {sys.getfilesystemencoding()}, the encoding of "
+            f"the locale. Received: {wrong[0]!a}. Set LC_ALL=C.UTF-8 for UTF-8."
+        )
     app.config, app.help_formatter = None, _CommonFlags(column_specs=_COLUMNS)
     try:
         app.meta(list(arguments))
     except CycloptsError as error:
         error.verbose = False
         raise InputError(str(error)) from error
+
+
+def _check_not_empty(kind: Any, value: Any) -> None:
+    if "" in (value if isinstance(value, list | tuple) else [value]):
+        raise ValueError("It must not be empty.")
 
 
 class _CommonFlags(DefaultFormatter):
@@ -105,9 +124,18 @@ class _Flags(Yaml):
     def _load_config(self, path: Path) -> Any:
         import yaml
 
+        class Loader(yaml.BaseLoader):
+            # It keeps numbers, `no` and `true` as text, and leaves out null.
+            def construct_mapping(self, node: Any, deep: bool = False) -> dict:
+                values = super().construct_mapping(node, deep)
+                return {x: y for x, y in values.items() if y is not None}
+
+        null = "tag:yaml.org,2002:null"
+        form = re.compile("(~|null|Null|NULL|)$")
+        Loader.add_implicit_resolver(null, form, ["~", "n", "N", ""])
+        Loader.add_constructor(null, lambda *_: None)
         try:
-            # It keeps numbers, `no` and `true` as text.
-            return yaml.load(path.read_text("utf-8"), yaml.BaseLoader)
+            return yaml.load(path.read_text("utf-8"), Loader)
         except (yaml.YAMLError, ValueError, RecursionError) as error:
             message = f"{path} must be a YAML file. Received: {error}"
             raise CycloptsError(msg=message) from error

@@ -36,7 +36,7 @@ def demo(*, output: Path | None = None) -> None:
     sources = [source for source, _ in pairs]
     outputs = kt.open_translator(exported).translate(sources)
     for (source, reference), translation in zip(pairs, outputs, strict=True):
-        print(f"  {source}\n    -> {translation.texts[0]}")
+        print(f"  {source}\n    -> {translation.text}")
         if reference:
             print(f"    reference: {reference}")
     # `make demo` runs the command by its path, without activating .venv.

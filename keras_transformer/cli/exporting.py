@@ -9,6 +9,7 @@ from cyclopts import Parameter
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
+from keras_transformer.inference.model_folder import INCLUDED
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.support.errors import InputError
 
@@ -57,6 +58,12 @@ def export(
         )
 
 
+_EN_DE = (
+    "A small model for short everyday sentences. It may change names, numbers "
+    "and technical terms, and leave out parts of long sentences: check them."
+)
+
+
 def serve(
     runs: flags.ModelsFlag,
     *,
@@ -80,10 +87,11 @@ def serve(
         max_characters: Length of the longest text.
     """
     folder = read_folder(runs[0]).path.resolve()
+    note = _EN_DE if folder.parent == INCLUDED else ""
     name = folder.parent.name if folder.name.isdecimal() else folder.name
-    with kt.serving.listen(host, port) as listening:
+    with kt.serving.listen(host, port) as server:
         translator = model.open(runs, search, num_translations, workers=workers)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
         hosts = [host, *(allowed_hosts or ())]
-        kt.serving.serve(translator, name, listening, max_characters, hosts)
+        kt.serving.serve(translator, name, server, max_characters, hosts, note)

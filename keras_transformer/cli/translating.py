@@ -35,6 +35,7 @@ _PROBLEMS = {
     "numbers_differ": "outputs whose digits differ from those of their inputs",
     "several": "inputs of several sentences, which --split-sentences separates",
 }
+_PREFIX = Parameter(allow_leading_hyphen=True, validator=())  # may be empty
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
 
@@ -46,7 +47,7 @@ def translate(
     output: NonExistentFile | None = None,
     num_translations: flags.NumTranslations = None,
     split_sentences: bool = False,
-    prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
+    prefix: Annotated[str, _PREFIX] = "",
     tokenized: Annotated[bool, _TREES] = False,
     one_line: Annotated[bool, _TREES] = False,
     jsonl: bool = False,

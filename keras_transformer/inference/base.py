@@ -117,6 +117,10 @@ class BaseTranslator(abc.ABC):
         run = first_run(self.metadata)
         return run.get("source"), run.get("target")
 
+    def __repr__(self) -> str:
+        languages = " to ".join(x or "unknown" for x in self.languages)
+        return f"{type(self).__name__}({languages}, search={self.search})"
+
     def for_corpus(self, task: Task) -> "BaseTranslator":
         """Returns this translator for a corpus with a given task."""
         if self.task.name != task.name:
@@ -132,8 +136,8 @@ class BaseTranslator(abc.ABC):
         """Returns the best translation of one text, or a list of several."""
         translations = self.translate(texts)
         if isinstance(translations, Translation):
-            return translations.texts[0]
-        return [translation.texts[0] for translation in translations]
+            return translations.text
+        return [translation.text for translation in translations]
 
     def translate(
         self,
@@ -225,7 +229,7 @@ class BaseTranslator(abc.ABC):
         text, languages = read_text(text, "text"), self.target_languages
         document = SplitDocument(text, split, languages, target_language)
         translations = self.translate(document.sentences, **options)
-        text = document.join([x.texts[0] for x in translations])
+        text = document.join([x.text for x in translations])
         by_sentence = dict(zip(document.sentences, translations, strict=True))
         return TranslatedDocument(text, by_sentence)
 

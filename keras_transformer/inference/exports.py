@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import check_types, read_json, sha256_of
@@ -44,7 +43,7 @@ class Export:
         Raises:
             InputError: If the export is damaged, or a different program's.
         """
-        path = find_folder(path)
+        path = Path(path)
         versions = [
             file.parent
             for file in path.glob(f"*/{_SAVED_MODEL}")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
+from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
@@ -16,8 +17,9 @@ from keras_transformer.tasks import Task
 
 
 def read_folder(path: str | os.PathLike) -> Run | Export:
-    """Returns the description of a folder with a model."""
-    return Export.find(path) or Run.open(path)
+    """Returns the description of a model, given by its folder or name."""
+    folder = find_folder(path)
+    return Export.find(folder) or Run.open(folder)
 
 
 def read_run(path: str | os.PathLike) -> Run:
@@ -54,8 +56,8 @@ def open_translator(
     Args:
         paths: The folder of a run, a SavedModel or an export for LiteRT;
             several runs with the same tokenizer, which translate together;
-            `"en-de"`, the model that comes with the package; the name of a
-            model on the Hugging Face Hub, `"Helsinki-NLP/opus-mt-en-de"`,
+            `"en-de"`, the included model (a folder is `"./en-de"`); the name of
+            a model on the Hugging Face Hub, `"Helsinki-NLP/opus-mt-en-de"`,
             which is imported the first time; or the address of a model in
             TensorFlow Serving, `"grpc://localhost:8500/en-de"`.
         search: `BeamSearch` or `Sampling`, for runs; `BeamSearch` for LiteRT.

@@ -15,6 +15,16 @@ class Translation(NamedTuple):
     repaired: bool = False  # the best text is a tree that had to be repaired
     numbers_differ: bool = False  # digits of the best text and of the source
 
+    @property
+    def text(self) -> str:
+        """The best text."""
+        return self.texts[0]
+
+    def __repr__(self) -> str:
+        values = self._asdict().items()
+        shown = [f"{x}={y!r}" for x, y in values if x != "repaired" or y]
+        return f"Translation({', '.join(shown)})"
+
 
 class Score(NamedTuple):
     """How likely a given translation is."""

@@ -5,6 +5,7 @@ docs/guide.md lists its files. Each of them is written atomically.
 
 import dataclasses
 import functools
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.model_folder import find_folder
 from keras_transformer.inference.weight_files import (
     load_weights,
     read_attribute,
@@ -63,7 +63,7 @@ class Run:
         Raises:
             InputError: If it is not a run, or its `config.json` is damaged.
         """
-        path = find_folder(path)
+        path = Path(path)
         file = path / "config.json"
         try:
             values = read_json(file)
@@ -233,6 +233,7 @@ class Run:
         import yaml
 
         values = {name: x for name, x in request.items() if x is not None}
+        values = json.loads(json.dumps(values, default=lambda x: x.item()))
         flags = {name.replace("_", "-"): x for name, x in values.items()}
         with files.atomic_write(self.path / _REQUEST) as partial:
             text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)

@@ -40,7 +40,7 @@ class ServedTranslator(BaseTranslator):
     ) -> None:
         self._predict = predict
         self.name, self.signatures = name, signatures
-        self.num_translations = num_translations
+        self.num_translations = int(num_translations)
         self.metadata = metadata or {}
         self.max_length = self.metadata.get("max_length")
         self.dtype = self.metadata.get("dtype")

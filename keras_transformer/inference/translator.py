@@ -83,7 +83,7 @@ class Translator(BaseTranslator):
         self.task = task or self.task
         search = search or self.task.search
         self.search = search.with_num_translations(num_translations)
-        self.num_translations = num_translations
+        self.num_translations = int(num_translations)
         self.max_length = model.max_length
         self.dtype = model.dtype
         self.target_languages = tokenizer.languages

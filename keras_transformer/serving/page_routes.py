@@ -65,6 +65,7 @@ def show_page(request: Request) -> str:
     example = first_run(translator.metadata).get("example") or ""
     data = {
         "name": name,
+        "note": request.app.state.note,
         "output": translator.task.output,
         "languages": translator.languages,
         "target_languages": list(translator.target_languages),

@@ -25,6 +25,7 @@ def make_app(
     name: str,
     max_characters: int,
     allowed_hosts: Collection[str] = (),
+    note: str = "",
 ) -> "FastAPI":
     """Returns the web application of a translator.
 
@@ -42,6 +43,7 @@ def make_app(
         max_characters: Length of the longest text.
         allowed_hosts: Names and addresses under which browsers may open the
             page, besides `localhost` and the name of this computer.
+        note: What the page says about the model.
 
     Raises:
         InputError: If FastAPI or Uvicorn is not installed, or a name has a `*`.
@@ -62,6 +64,7 @@ def make_app(
     app = FastAPI(title=name, openapi_url=None)
     app.state.translator = translator
     app.state.name = name
+    app.state.note = note
     app.state.max_characters = max_characters
     hostname = socket.gethostname()
     hosts = [*_OWN_NAMES, hostname, f"{hostname}.local", *allowed_hosts]
@@ -103,6 +106,7 @@ def serve(
     listening: socket.socket,
     max_characters: int,
     allowed_hosts: Collection[str] = (),
+    note: str = "",
 ) -> None:
     """Warms up, logs the address, and answers until it is interrupted.
 
@@ -114,8 +118,9 @@ def serve(
         listening: The socket, from `listen`.
         max_characters: As in `make_app`.
         allowed_hosts: As in `make_app`.
+        note: As in `make_app`.
     """
-    app = make_app(translator, name, max_characters, allowed_hosts)
+    app = make_app(translator, name, max_characters, allowed_hosts, note)
     import uvicorn
 
     # The first translation builds the graph: nobody should wait for it.

@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from keras_transformer.support.errors import InputError
 
 
@@ -26,6 +28,8 @@ class Rule(NamedTuple):
 
     def accepts(self, value: Any) -> bool:
         """Returns whether a value is valid."""
+        if isinstance(value, np.generic):
+            value = value.item()
         return self.is_type(value) and bool(self.in_range(value))
 
 
@@ -97,12 +101,16 @@ def check_values(rule: Rule, **values: Any) -> None:
 def check_fields(record: Any) -> None:
     """Checks all described fields of a dataclass instance.
 
-    A field may also be a symbolic tensor, such as an input of an exported
-    signature. The graph has to check its value with `Rule.in_range`.
+    NumPy scalars become Python numbers. A field may also be a symbolic
+    tensor, such as an input of an exported signature. The graph has to check
+    its value with `Rule.in_range`.
     """
     problems = []
     for field in dataclasses.fields(record):
-        value, rule = getattr(record, field.name), field.metadata["rule"]
+        rule, value = field.metadata["rule"], getattr(record, field.name)
+        if isinstance(value, np.generic):
+            value = value.item()
+            object.__setattr__(record, field.name, value)
         optional = field.default is None
         if hasattr(value, "graph"):  # a symbolic tensor
             continue

@@ -27,8 +27,9 @@ _EXTRAS = dict.fromkeys(_TENSORFLOW_EXTRA.split(), "tensorflow") | {
     "grpc": "serving",
     "huggingface_hub": "convert",
     "matplotlib": "plot",
-    "sentencepiece": "text",
     "platformdirs": "convert",
+    "pydantic": "web",
+    "sentencepiece": "text",
     "tensorflow_datasets": "tfds",
     "tensorflow_serving": "serving",
     "tensorflow_text": "savedmodel",
@@ -141,7 +142,7 @@ def explain_missing_packages(
             raise
         message = (
             f"This needs the package {error.name}, which is not installed. "
-            f'Run `pip install "keras-transformer-nmt[{extra}]"`.'
+            f'Run `pip install ".[{extra}]"` in the checkout.'
         )
         if extra == "tensorflow":
             message += (

@@ -1,6 +1,8 @@
 """Configuration files, help and mistakes, with a small command line."""
 
 import os
+import shlex
+import sys
 
 import pytest
 
@@ -39,7 +41,7 @@ def app(calls):
         calls.append(locals())
 
     @app.command
-    def translate(run: str, *, beam_size: int = 4, config_file: str = ""):
+    def translate(run: str, *, beam_size: int = 4, config_file: str = "x"):
         """Translate."""
         calls.append(locals())
 
@@ -82,7 +84,12 @@ def test_a_file_has_values_of_flags(app, calls, tmp_path):
         ("stesp: 3", '[stesp]" from FILE'),
         ("steps: x", "from FILE"),
         ("- a", "FILE"),
-        ("[" * 9_999, "FILE"),
+        ("steps: 3\ntranslate:\n  beam-size: 2", "translate in FILE"),
+        ("quiet: true", "quiet in FILE"),
+        ("help_all: true", "help_all in FILE"),
+        ("sampling: {top-k: 3}", "sampling"),
+        ("preset: ''", "[preset]"),
+        ("steps: " + 9999 * "[", "FILE"),
     ],
 )
 def test_invalid_files(app, tmp_path, text, message):
@@ -92,6 +99,18 @@ def test_invalid_files(app, tmp_path, text, message):
         app, "train", "x", "--output", "y", "--config", str(file)
     )
     assert message.replace("FILE", str(file)) in found
+
+
+@pytest.mark.parametrize("null", ["null", "~", ""])
+def test_null_is_no_value(app, calls, tmp_path, null):
+    file = tmp_path / "run.yaml"
+    file.write_text(f"output: 'null'\npreset: {null}\ntop-k: {null}\n")
+    run_app(app, ["train", "x", "--config", str(file)])
+    assert calls[-1]["output"] == "null"
+    assert (calls[-1]["preset"], calls[-1]["sampling"]) == ("small", None)
+    file.write_text(f"output: {null}\n")
+    with pytest.raises(InputError, match="--output"):
+        run_app(app, ["train", "x", "--config", str(file)])
 
 
 def test_a_file_that_is_not_there(app):
@@ -112,10 +131,19 @@ def test_a_file_that_is_not_there(app):
         ("train --output x", "--data"),
         ("train x --output y --top-k many", "--top-k: unable"),
         ("train x --output y --input --steps 3", "at least 1 element"),
+        ("train x --output ''", "--output"),
+        ("train '' --output y", "DATA"),
     ],
 )
 def test_mistakes(app, calls, words, message):
-    assert message in message_of(app, *words.split())
+    assert message in message_of(app, *shlex.split(words))
+    assert not calls
+
+
+def test_an_argument_that_the_locale_cannot_decode(app, calls):
+    word = "Grün".encode().decode("ascii", "surrogateescape")
+    message = message_of(app, "translate", word)
+    assert sys.getfilesystemencoding() in message and "LC_ALL" in message
     assert not calls
 
 

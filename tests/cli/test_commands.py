@@ -68,7 +68,7 @@ def test_the_help_of_a_command_is_one_screen(run_cli, command, monkeypatch):
 
 
 def test_help_all_shows_rare_flags(run_cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "80")  # where no flag is wrapped
+    monkeypatch.setenv("COLUMNS", "100")  # where no flag is wrapped
     out = run_cli("train", "--help").out
     assert "--seed" not in out and "--strategy" not in out
     out = run_cli("train", "--help-all").out
@@ -185,7 +185,7 @@ def test_what_needs_the_extra_tensorflow(answers, command):
     code, _, err = answers[command]
     assert code == 2
     assert err.startswith("keras-transformer: This needs the package ")
-    assert 'pip install "keras-transformer-nmt[tensorflow]"' in err
+    assert 'pip install ".[tensorflow]"' in err
     assert err.count("\n") == 1
 
 

@@ -24,7 +24,8 @@ def test_serve_passes_its_flags_on(run_cli, opened, served, folder):
     (call,) = opened
     assert call.options["num_translations"] == 2
     assert call.options["search"] == BeamSearch(3)
-    ((translator, name, listening, max_characters, hosts),) = served
+    ((translator, name, listening, max_characters, hosts, note),) = served
+    assert note == ""
     assert hosts == ["127.0.0.1", "pc", "pc.example"]
     assert (translator, name, max_characters) == (call.translator, "run", 7)
     assert listening.fileno() == -1  # closed
@@ -43,3 +44,9 @@ def test_a_saved_model_has_the_name_above_its_version(
     assert run_cli("serve", exported, "--port", 0).code == 0
     assert run_cli("serve", exported.parent, "--port", 0).code == 0
     assert [name for _, name, *_ in served] == ["en-de", "en-de"]
+
+
+def test_the_included_model_has_a_note(run_cli, opened, served):
+    assert run_cli("serve", "en-de", "--port", 0).code == 0
+    ((_, name, *_, note),) = served
+    assert name == "en-de" and "numbers" in note

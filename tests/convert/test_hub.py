@@ -23,6 +23,7 @@ from keras_transformer.convert import (
     settings_file,
 )
 from keras_transformer.inference.model_folder import find_folder
+from keras_transformer.inference.opening import read_run
 
 NAME = "helsinki/opus-en-de"
 SETTINGS = [
@@ -158,7 +159,7 @@ def test_weights_of_other_models_are_not_downloaded(server, model, tmp_path):
 
 def test_without_the_package(server, monkeypatch):
     monkeypatch.setitem(sys.modules, "huggingface_hub", None)
-    assert "nmt[convert]" in error_of("runs/opus")
+    assert ".[convert]" in error_of("runs/opus")
 
 
 # === The cache ===
@@ -171,7 +172,7 @@ def test_a_model_is_imported_once(server, model, tmp_path, capsys):
     assert translator.languages == ("en", "fra")
     server.models.clear()
     assert find_folder(f"hf:{NAME}") == cache / NAME
-    run, expected = kt.Run.open(NAME), convert.load(model)
+    run, expected = read_run(NAME), convert.load(model)
     assert run.search == expected.search
     assert run.tokenizer.files() == expected.tokenizer.files()
     weights = run.load_model().get_weights()

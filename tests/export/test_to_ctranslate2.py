@@ -181,8 +181,8 @@ def test_default_limits(folder, translator):
 
 def test_the_program_of_the_document(folder, translator):
     (code,) = blocks("docs/ctranslate2.md", "python")
-    assert code.count('"en-de') == 2
-    code = code.replace('"en-de', f'"{folder}')
+    assert code.count('"demo-ct2') == 2
+    code = code.replace('"demo-ct2', f'"{folder}')
     for of_page, here in (("128", "24"), ("127", "23")):
         assert code.count(of_page) == 1
         code = code.replace(of_page, here)

@@ -11,11 +11,11 @@ from keras_transformer.serving import make_app
 
 
 @contextlib.contextmanager
-def served(translator):
+def served(translator, max_characters=100, note=""):
     """Yields the address of a server in a thread."""
     import uvicorn
 
-    app = make_app(translator, "demo", 100, ["My.example"])
+    app = make_app(translator, "demo", max_characters, ["My.example"], note)
     config = uvicorn.Config(app, port=0, log_level="error")
     server = uvicorn.Server(config)
     thread = threading.Thread(target=server.run)

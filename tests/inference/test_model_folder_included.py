@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from documents import ROOT, blocks, read
@@ -51,12 +52,20 @@ def test_program_of_the_page(translator):
     assert names["translator"].metadata == translator.metadata
 
 
-def test_a_folder_of_that_name_comes_first(tmp_path, monkeypatch):
+def test_a_folder_of_that_name_is_given_by_its_path(
+    tmp_path, monkeypatch, capsys
+):
     monkeypatch.chdir(tmp_path)
     assert read_folder("en-de").languages == ("en", "de")
+    assert capsys.readouterr().err == ""
     (tmp_path / "en-de").mkdir()
-    with pytest.raises(InputError, match="en-de.*config.json"):
-        read_folder("en-de")
+    for _ in range(2):
+        assert read_folder("en-de").path == FOLDER
+    (line,) = capsys.readouterr().err.splitlines()  # once
+    assert "./en-de" in line
+    for path in ("./en-de", Path("en-de"), tmp_path / "en-de"):
+        with pytest.raises(InputError, match="en-de.*config.json"):
+            read_folder(path)
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "./x/en-de", "de-en"])

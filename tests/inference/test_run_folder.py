@@ -55,7 +55,8 @@ def test_open_reads_what_create_wrote(run, tmp_path):
 
 def test_the_request_has_the_names_of_flags(run):
     request = dict(data=["ä.tsv"], max_length=9, corpora=[{"weight": 0.5}])
-    run.save_request({**request, "clip_norm": None})
+    given = {**request, "max_length": np.int64(9), "clip_norm": None}
+    run.save_request(given)
     flags = yaml.safe_load((run.path / "train.yaml").read_text("utf-8"))
     assert list(flags) == ["data", "max-length", "corpora"]
     assert Run.open(run.path).request == request

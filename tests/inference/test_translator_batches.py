@@ -211,3 +211,12 @@ def test_languages():
         ({}, (None, None)),
     ):
         assert FakeTranslator(metadata=metadata).languages == languages
+
+
+def test_what_is_shown(fake):
+    translation = fake.translate("a")
+    assert translation.text == "A"
+    assert "A" in repr(translation) and "repaired" not in repr(translation)
+    assert "repaired=True" in repr(translation._replace(repaired=True))
+    fake.metadata = {"runs": [{"source": "en", "target": "de"}]}
+    assert "FakeTranslator(en to de, search=" in repr(fake)

@@ -44,6 +44,22 @@ class GatedFeedForward(kt.layers.FeedForward):
         return self.outer(self.inner(x) * self.gate(x))
 
 
+@keras.saving.register_keras_serializable(package="my_project")
+class WithAdapter(kt.layers.FeedForward):
+    """LayerNorm(y + Adapter(y)), y = FeedForward(x)"""
+
+    def build(self, input_shape):
+        super().build(input_shape)
+        common = dict(dtype=self.dtype_policy)
+        self.adapter = kt.layers.FeedForward(32, **common, name="adapter")
+        self.adapter_norm = kt.layers.Residual(**common, name="adapter_norm")
+        self.adapter.build(input_shape)
+        self.adapter_norm.build(input_shape)
+
+    def call(self, x):
+        return self.adapter_norm(super().call(x), sublayer=self.adapter)
+
+
 class RootMeanSquare(kt.layers.Residual):
     def make_norm(self, name):
         return keras.layers.RMSNormalization(
@@ -66,6 +82,16 @@ def gated_feed_forward(weights, x):
     gate = reference.project(weights, "gate", x)
     inner = np.maximum(reference.project(weights, "inner", x), 0.0)
     return reference.project(weights, "outer", inner / (1.0 + np.exp(-gate)))
+
+
+def feed_forward_with_adapter(weights, x):
+    def adapter(x):
+        return reference.feed_forward(inner, x)
+
+    inner = reference.inside(weights, "adapter")
+    norm = reference.inside(weights, "adapter_norm")
+    x = reference.feed_forward(weights, x)
+    return reference.post_norm(norm, x, adapter)
 
 
 def built(stack, **arguments):
@@ -98,6 +124,21 @@ def test_a_model_of_other_sublayers_is_saved_and_loaded(tmp_path):
         np.testing.assert_allclose(
             to_numpy(logits), expected, rtol=1e-4, atol=1e-5
         )
+
+
+def test_an_added_sublayer_decodes_step_by_step():
+    config = kt.TransformerConfig(**SMALL)
+    model = kt.Transformer(config, feed_forward_class=WithAdapter)
+    randomise(model)
+    expected = reference.transformer(
+        weights_by_path(model),
+        *(2, SOURCE, TARGET),
+        feed_forward=feed_forward_with_adapter,
+    )
+    logits = model({"source": SOURCE, "target": TARGET})
+    np.testing.assert_allclose(to_numpy(logits), expected, rtol=1e-4, atol=1e-5)
+    # Raises if steps and the full pass differ.
+    kt.decoding.StepDecoder(model, max_length=6, beam_size=2)
 
 
 @pytest.mark.parametrize("norm_first", (True, False))

@@ -38,5 +38,5 @@ def test_without_matplotlib_the_extra_is_named(monkeypatch):
     for name in ("matplotlib", "matplotlib.figure"):
         monkeypatch.delitem(sys.modules, name, raising=False)
     monkeypatch.setattr(sys, "meta_path", [])  # nothing else is found
-    with pytest.raises(InputError, match=r"keras-transformer-nmt\[plot\]"):
+    with pytest.raises(InputError, match=r"\.\[plot\]"):
         new_figure(1, 1, "a")

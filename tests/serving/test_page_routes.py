@@ -98,8 +98,9 @@ def test_what_the_page_knows(address):
     assert '"has_trace": true, "has_attention": true' in fetch(address)[1]
     run = {"source": "eo", "example": ">>en<< <bt> Ein <b>."}
     export = FakeTranslator(metadata={"runs": [run]})
-    with served(export) as address:
+    with served(export, note="Short <b>.") as address:
         page = fetch(address)[1]
+        assert '"note": "Short \\u003cb>.", ' in page
         assert '"languages": ["eo", null], ' in page
         assert '"example": "Ein \\u003cb>.", ' in page
         assert '"has_trace": false, "has_attention": false' in page

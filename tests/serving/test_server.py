@@ -40,7 +40,7 @@ def test_requests_do_not_block_each_other():
 @pytest.mark.parametrize("package", ["fastapi", "uvicorn"])
 def test_without_the_packages_the_extra_is_named(monkeypatch, package):
     monkeypatch.setitem(sys.modules, package, None)
-    with pytest.raises(kt.InputError, match=r"keras-transformer-nmt\[web\]"):
+    with pytest.raises(kt.InputError, match=r"\.\[web\]"):
         server.make_app(FakeTranslator(), "demo", 100)
 
 

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 import math
 
 import numpy as np
@@ -32,18 +33,22 @@ class Example:
 @pytest.mark.parametrize(
     ("rule", "accepted", "rejected"),
     [
-        (fields.POSITIVE_INTEGER, [1, 7], [0, -1, 1.0, True, "1", None]),
+        (
+            fields.POSITIVE_INTEGER,
+            [1, 7, np.int64(7), np.uint8(1)],
+            [0, -1, 1.0, True, "1", None, np.int64(0), np.float64(1)],
+        ),
         (fields.NON_NEGATIVE_INTEGER, [0, 1], [-1, 0.0, False, "0", None]),
         (
             fields.POSITIVE_NUMBER,
-            [0.5, 1, 1e30],
+            [0.5, 1, 1e30, np.float32(0.5), np.int8(1)],
             [0, 0.0, -1.0, math.inf, math.nan, True, "1", None],
         ),
         (fields.FRACTION, [0, 0.0, 0.99], [1, -0.1, math.nan, False, "0"]),
         (fields.integer_from(1, 3), [1, 3], [0, 4, 2.0, True, None]),
         (fields.number_from(0, 5), [0, 0.5, 5.0], [-0.1, 5.1, math.nan, "1"]),
         (fields.SEED, [0, 2**32 - 1], [-1, 2**32, 1.0, True]),
-        (fields.BOOLEAN, [True, False], [0, 1, None, "True"]),
+        (fields.BOOLEAN, [True, False, np.True_], [0, 1, None, "True"]),
         (fields.one_of("a", "b"), ["a", "b"], ["c", "", None, 1]),
     ],
 )
@@ -75,6 +80,14 @@ def test_the_graph_checks_symbolic_tensors():
     assert double(tf.constant(-3)) == -6
     with pytest.raises(InputError, match="count must be"):
         Example(count=tf.constant(-3))
+
+
+def test_scalars_of_numpy_become_numbers_of_python():
+    example = Example(count=np.int64(3), limit=np.float32(0.5))
+    assert repr(example) == "Example(count=3, name='a', limit=0.5)"
+    assert json.dumps(dataclasses.asdict(example))
+    with pytest.raises(InputError, match="count=-1"):
+        Example(count=np.int64(-1))
 
 
 def test_values_of_arguments():

@@ -78,7 +78,7 @@ def test_a_program_sets_the_backend_and_onednn(loaded_tensorflow, monkeypatch):
 
 def test_a_program_without_tensorflow_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(InputError, match=r"keras-transformer-nmt\[tensorflow"):
+    with pytest.raises(InputError, match=r"\.\[tensorflow\]"):
         startup.import_tensorflow_quietly()
 
 

@@ -4,7 +4,6 @@ import copy
 import string
 
 import pytest
-from documents import blocks
 from tokenizer_texts import CORPUS, odd_texts, write_model
 
 from keras_transformer.support.errors import InputError
@@ -146,10 +145,3 @@ def test_models_that_do_not_fit(models, tmp_path):
     two.save_files(tmp_path)
     with pytest.raises(InputError, match=str(tmp_path)):
         open_tokenizer([bpe, tmp_path])
-
-
-def test_program_of_the_documents(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    program, *_ = blocks("docs/training.md", "python")
-    exec(program, {})
-    assert open_tokenizer(["mine.model"]).vocab_size == 501

@@ -7,6 +7,7 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
+from numbers import Integral
 
 from keras_transformer.support.compressed import decompressed, without_suffix
 from keras_transformer.support.errors import InputError
@@ -16,7 +17,7 @@ from keras_transformer.train.data.reading import SPLITS, Reader
 logger = logging.getLogger(__name__)
 
 _COLUMNS = Rule(
-    lambda x: [isinstance(y, int) and y >= 1 for y in x] == [True, True],
+    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
     "the numbers of two columns, counted from 1",
 )
 # Lines from which the form of a file is guessed.

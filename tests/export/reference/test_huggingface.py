@@ -88,7 +88,7 @@ def test_logits(tokenizer, tmp_path, separate, fields):
 @pytest.fixture(scope="module")
 def folder(translator, tmp_path_factory):
     """The trained translator, with a different epsilon than Marian's."""
-    path = tmp_path_factory.mktemp("models") / "en-de"
+    path = tmp_path_factory.mktemp("models") / "demo-marian"
     return save_huggingface(translator, path)
 
 

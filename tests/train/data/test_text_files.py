@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from compressions import COMPRESS
 from corpora import (
@@ -62,7 +63,9 @@ def test_tsv(tmp_path, end):
     assert read(corpus, "train") == PAIRS
 
 
-@pytest.mark.parametrize("columns", [(2, 3), (3, 1), [4, 4]])
+@pytest.mark.parametrize(
+    "columns", [(2, 3), (3, 1), [4, 4], tuple(np.array([2, 3]))]
+)
 def test_columns(tmp_path, columns):
     rows = [[f"{column} {n}" for column in range(1, 5)] for n in range(3)]
     path = write_lines(tmp_path / "a.tsv", map("\t".join, rows))
