@@ -18,15 +18,16 @@ EMPTY = "-NONE-"
 
 
 def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
-    """Yields the trees of a file, normalized as usual for training parsers.
+    r"""Yields the trees of a file, normalized as usual for training parsers.
 
     - The root is `TOP`: it replaces `S1`, `ROOT` and an outer bracket without
       a label, and is added to trees without a root.
     - Empty elements (`-NONE-`) are removed, with the constituents that
       contain nothing else. Trees without words are skipped with a warning.
-    - Functions and indices are removed from labels: `NP-SBJ-1` and `NP=2`
-      become `NP`. `ADVP|PRT` becomes `ADVP`. Labels that begin with a hyphen
-      (`-LRB-`) are kept.
+    - Functions, indices and features are removed from labels: `NP-SBJ-1`,
+      `NP=2` and SPMRL's `NP##case=nom##` become `NP`. `ADVP|PRT` becomes
+      `ADVP`. Labels that begin with a hyphen (`-LRB-`) are kept.
+    - Words lose the backslashes of the format: `1\/2` becomes `1/2`.
 
     Args:
         path: A file in UTF-8, perhaps compressed, with one or more lines per
@@ -70,7 +71,8 @@ def _normalize(tree: Tree) -> Tree:
         label = base_label(node.label)
         if event == "word":
             if label != EMPTY:
-                stack[-1].append(Tree(label, node.children))
+                word = re.sub(r"\\([/*])", r"\1", node.children)
+                stack[-1].append(Tree(label, word))
         elif node is tree and label in ROOTS:
             continue
         elif event == "open":
@@ -81,5 +83,5 @@ def _normalize(tree: Tree) -> Tree:
 
 
 def base_label(label: str) -> str:
-    """Returns a label without functions and indices; see `read_trees`."""
-    return re.split(r"[-=|]", label)[0] or label
+    """Returns a label without functions and features; see `read_trees`."""
+    return re.split(r"[-=|]|##", label)[0] or label

@@ -62,11 +62,33 @@ def test_as_in_the_treebank(tmp_path):
 def test_labels(tmp_path):
     labels = (
         "NP-SBJ-1 NP-SBJ NP=2 NP-SBJ=12 WHNP-1 S-TPC-NOM-10 ADVP|PRT "
-        "ADVP-TMP|PRT-CLR PRP$ -LRB- -RRB- -DFL- = | X"
+        "ADVP-TMP|PRT-CLR PRP$ -LRB- -RRB- -DFL- = | X # ## "
+        # SPMRL: morphological features
+        "NN##case=nom|number=sg## NP-SBJ##lem=x-y## PP##_##-OA $,##_##"
     ).split()
-    plain = "NP NP NP NP WHNP S ADVP ADVP PRP$ -LRB- -RRB- -DFL- = | X".split()
+    plain = (
+        "NP NP NP NP WHNP S ADVP ADVP PRP$ -LRB- -RRB- -DFL- = | X # ## "
+        "NN NP PP $,"
+    ).split()
     found = read(tmp_path, "".join(f"(({x} ({x} dog)))\n" for x in labels))
     assert found == [f"(TOP ({x} ({x} dog)))" for x in plain]
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (r"1\/2", "1/2"),
+        (r"and\/or\/not", "and/or/not"),
+        (r"\*", "*"),
+        (r"\*\*", "**"),
+        ("a/b*", "a/b*"),
+        (r"C:\x\\", r"C:\x\\"),
+        ("-LRB-", "-LRB-"),
+    ],
+)
+def test_words_lose_the_backslashes_of_the_format(tmp_path, word, expected):
+    found = read(tmp_path, f"(NP (CD {word}))")
+    assert found == [f"(TOP (NP (CD {expected})))"]
 
 
 def test_trees_without_words_are_left_out_and_counted(tmp_path, caplog):
