@@ -20,7 +20,8 @@ def smoothed_cross_entropy(
 
         logsumexp(z) - (1 - e - e / (V - 1)) z[label] - e / (V - 1) sum(z)
 
-    and its gradient is softmax(z) minus the target.
+    and its gradient is softmax(z) minus the target. A label that is not a token
+    has the loss NaN and no gradient.
 
     Args:
         labels: Integer ids `[B, T]`.
@@ -30,8 +31,9 @@ def smoothed_cross_entropy(
     Returns:
         Nats per token, float32 `[B, T]`.
     """
-    labels = ops.cast(labels, "int32")[..., None]
     vocab_size = logits.shape[-1]
+    labels, are_tokens = known_labels(labels, vocab_size)
+    labels = labels[..., None]
     other = label_smoothing / (vocab_size - 1)
     excess = 1.0 - label_smoothing - other  # the label's, over any other token
 
@@ -56,7 +58,18 @@ def smoothed_cross_entropy(
 
         return losses[..., 0], gradient
 
-    return loss(logits)
+    return ops.where(are_tokens, loss(logits), float("nan"))
+
+
+def known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
+    """Returns labels as int32, with 0 for those that are not tokens.
+
+    Also returns which are tokens: from 0 to `vocab_size` - 1. Backends would
+    count the others from the end of the vocabulary, or take the last token.
+    """
+    labels = ops.cast(labels, "int32")
+    are_tokens = (labels >= 0) & (labels < vocab_size)
+    return ops.where(are_tokens, labels, 0), are_tokens
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -67,7 +80,8 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
 
     Args:
         label_smoothing: Label-smoothing ε, in [0, 1).
-        pad_id: Label that is ignored.
+        pad_id: Label that is ignored. Other labels that are not tokens, such
+            as -1 or -100, make the loss NaN, unless their weight is 0.
         reduction: Default: the mean over the labels that are not padding.
         name: Name of the loss.
         **kwargs: Other arguments of `keras.losses.Loss`.
@@ -110,6 +124,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> Any:
         weight = token_weights(y_true, self.pad_id, sample_weight)
+        y_true = ops.where(weight == 0, 0, y_true)  # not NaN
         return super().__call__(y_true, y_pred, sample_weight=weight)
 
     def call(self, y_true: Any, y_pred: Any) -> Any:

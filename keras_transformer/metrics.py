@@ -15,7 +15,7 @@ class TokenMetric(keras.metrics.Mean):
     """Mean of a value per target token.
 
     Args:
-        pad_id: Label that is ignored.
+        pad_id: Label that is ignored; see `LabelSmoothedCrossEntropy`.
         name: Name of the metric. Default: `default_name` of the class.
         **kwargs: Arguments of `keras.metrics.Metric`.
 
@@ -41,7 +41,7 @@ class TokenMetric(keras.metrics.Mean):
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
     ) -> None:
         weight = token_weights(y_true, self.pad_id, sample_weight)
-        values = self.values(y_true, y_pred)
+        values = self.values(ops.where(weight == 0, 0, y_true), y_pred)
         # Keras would average `[B, T]` values over T first, and so weight a
         # batch by its sequences, not by its tokens.
         values, weight = (ops.reshape(x, (-1,)) for x in (values, weight))

@@ -86,6 +86,33 @@ def test_padding_is_ignored():
     np.testing.assert_array_equal(padded, LABELS == 0)
 
 
+@pytest.mark.parametrize("wrong", (-1, -100, V, V + 100))
+def test_a_label_that_is_not_a_token_has_no_loss(wrong):
+    """It is no other token, neither from the end nor the last one."""
+    labels = LABELS.copy()
+    labels[0, 1] = wrong
+    losses = to_numpy(smoothed_cross_entropy(labels, LOGITS, 0.1))
+    expected = reference.token_losses(LABELS, LOGITS, 0.1)
+    expected[0, 1] = np.nan
+    np.testing.assert_allclose(losses, expected, rtol=1e-5)
+    assert np.isnan(float(LabelSmoothedCrossEntropy(0.1)(labels, LOGITS)))
+
+
+@pytest.mark.parametrize("padding", (-1, -100, V))
+def test_padding_need_not_be_a_token(padding):
+    labels = np.where(LABELS == 0, padding, LABELS)
+    expected = float(LabelSmoothedCrossEntropy(0.1)(LABELS, LOGITS))
+    found = LabelSmoothedCrossEntropy(0.1, pad_id=padding)(labels, LOGITS)
+    assert float(found) == pytest.approx(expected)
+    weight = (labels != padding).astype("float32")
+    found = LabelSmoothedCrossEntropy(0.1)(labels, LOGITS, weight)
+    assert float(found) == pytest.approx(expected)
+    logits = keras.Variable(LOGITS)
+    loss = LabelSmoothedCrossEntropy(0.1, pad_id=padding)
+    (gradient,) = gradients(lambda: loss(labels, logits + 0), [logits])
+    np.testing.assert_array_equal(np.abs(gradient).max(-1) == 0, LABELS == 0)
+
+
 @pytest.mark.parametrize(
     "weight",
     (

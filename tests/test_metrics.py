@@ -69,6 +69,25 @@ def test_sample_weights():
     assert float(metric.result()) == pytest.approx(expected, rel=1e-5)
 
 
+@pytest.mark.parametrize("wrong", (-1, -100, V))
+@pytest.mark.parametrize("metric_class", METRICS)
+def test_a_label_that_is_not_a_token_is_never_another(metric_class, wrong):
+    labels, logits = BATCHES[0]
+    expected = metric_class()
+    expected.update_state(labels, logits)
+    padded = np.where(labels == 0, wrong, labels)
+    ignored, weighted, counted = metric_class(wrong), *[metric_class()] * 2
+    ignored.update_state(padded, logits)
+    weighted.update_state(padded, logits, (labels != 0).astype("float32"))
+    for metric in (ignored, weighted):
+        assert float(metric.result()) == pytest.approx(float(expected.result()))
+    # Whatever is predicted, it is not right.
+    counted.reset_state()
+    counted.update_state(0 * labels + wrong, logits)
+    value = 0.0 if metric_class is kt.TokenAccuracy else np.nan
+    np.testing.assert_equal(float(counted.result()), value)
+
+
 @pytest.mark.parametrize("metric_class", METRICS)
 def test_saving_round_trip(metric_class):
     metric = metric_class(pad_id=5, name="mine")
