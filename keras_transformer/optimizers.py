@@ -13,6 +13,9 @@ def adam(
 ) -> keras.optimizers.Adam:
     """Returns Adam(0.9, 0.98, 1e-9) with the paper's learning rate.
 
+    A `FusedAdam`, which keeps the moments of float16 and bfloat16 weights in
+    float32: float16 cannot hold the epsilon.
+
     Args:
         d_model: Width of the model.
         warmup_steps: Updates over which the learning rate rises.
@@ -20,7 +23,7 @@ def adam(
         **kwargs: Other arguments of Adam, for example `global_clipnorm`.
 
     Returns:
-        A `keras.optimizers.Adam`; on TensorFlow a `FusedAdam`.
+        A `keras.optimizers.Adam`.
 
     Example:
 
@@ -28,8 +31,7 @@ def adam(
     >>> kt.optimizers.adam(d_model=512).beta_2
     0.98
     """
-    fused = keras.backend.backend() == "tensorflow"
-    return (FusedAdam if fused else keras.optimizers.Adam)(
+    return FusedAdam(
         WarmupInverseSquareRoot(d_model, warmup_steps, scale),
         beta_1=0.9,
         beta_2=0.98,

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from keras_transformer.fit import keras_overrides
 from keras_transformer.fit.fused import fused_linear_cross_entropy
+from keras_transformer.layers.common import check_sizes
 from keras_transformer.losses import LabelSmoothedCrossEntropy, token_weights
 
 _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
@@ -91,11 +92,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                 "steps_per_execution must be 1 on several replicas. "
                 f"Received: steps_per_execution={steps_per_execution}"
             )
-        if gradient_accumulation_steps < 1:
-            raise ValueError(
-                "gradient_accumulation_steps must be positive. Received: "
-                f"gradient_accumulation_steps={gradient_accumulation_steps}"
-            )
+        check_sizes(gradient_accumulation_steps=gradient_accumulation_steps)
         if kwargs.get("loss_weights") is not None:
             raise ValueError(
                 "A Transformer has one loss. Received: "
@@ -231,7 +228,9 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         # From `add_loss` and regularizers; every replica and part adds them.
         added = [tf.cast(tf.reduce_sum(x), tf.float32) for x in self.losses]
         times = parts * self.distribute_strategy.num_replicas_in_sync
-        return tf.reduce_sum(losses * shares) + sum(added) / times
+        # The loss of labels that are not tokens is NaN, even without a weight.
+        losses = tf.math.multiply_no_nan(losses, shares)
+        return tf.reduce_sum(losses) + sum(added) / times
 
     def _gradients(self, batch: "_Batch") -> tuple[list[tf.Tensor], tf.Tensor]:
         """Returns this replica's part of the gradients and of the loss."""

@@ -7,6 +7,8 @@ from typing import Any
 
 import keras
 
+HALF = ("float16", "bfloat16")
+
 
 class BuiltWithoutData(keras.Model):
     """A model of `[B, T, V]` logits that `fit` does not build from a batch.
@@ -26,6 +28,25 @@ class BuiltWithoutData(keras.Model):
             metrics.build(labels, logits)
 
 
+class AdamInHalfPrecision(
+    type(keras.optimizers.Adam.__new__(keras.optimizers.Adam))
+):
+    """Keras' Adam, which calls `update_step` for half-precision weights.
+
+    On PyTorch Keras has a subclass, which updates all weights at once and
+    computes in their dtype.
+    """
+
+    def _parallel_update_step(
+        self, grads: list, variables: list, learning_rate: Any
+    ) -> None:
+        if variables[0].dtype in HALF:
+            for pair in zip(grads, variables, strict=True):
+                self.update_step(*pair, learning_rate)
+        else:
+            super()._parallel_update_step(grads, variables, learning_rate)
+
+
 def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
     """Makes an optimizer apply gradients that are summed over replicas.
 
@@ -37,6 +58,11 @@ def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
 def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
     """Returns the `tf.distribute.Strategy` that an optimizer belongs to."""
     return optimizer._distribution_strategy
+
+
+def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns the layers directly inside a layer, as `keras.Model.layers`."""
+    return layer._flatten_layers(include_self=False, recursive=False)
 
 
 def adam_moments(

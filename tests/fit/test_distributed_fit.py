@@ -154,6 +154,23 @@ def test_a_loss_of_keras_is_a_mean_over_target_tokens():
     assert losses[0][2] < losses[0][0] - 0.01
 
 
+@pytest.mark.parametrize("loss", (None, kt.LabelSmoothedCrossEntropy(0.1)))
+def test_labels_that_are_not_tokens_count_if_they_have_a_weight(loss):
+    model = eager_model(optimizer=keras.optimizers.SGD(0.5))
+    if loss is not None:  # not fused
+        model.output_projection = lambda: None
+    inputs, labels, _ = next(global_batches())
+    weights = (labels != 0).astype("float32")
+    expected = model.test_on_batch(inputs, labels, weights)
+    padded = np.where(labels == 0, -100, labels)
+    assert model.test_on_batch(inputs, padded, weights) == expected
+    assert np.isnan(model.test_on_batch(inputs, padded))
+    before = model.get_weights()
+    model.train_on_batch(inputs, padded, weights)
+    assert np.isfinite(model.get_weights()[0]).all()
+    assert np.abs(model.get_weights()[0] - before[0]).max() > 1e-3
+
+
 def test_a_loss_of_keras_is_computed_in_float32():
     model = kt.Transformer(
         kt.TransformerConfig(**CONFIG), dtype="mixed_bfloat16"
