@@ -12,7 +12,7 @@ from keras import ops
 
 from keras_transformer import layers
 from keras_transformer.config import TransformerConfig
-from keras_transformer.layers.common import keep_frozen
+from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
 
@@ -112,14 +112,7 @@ class Transformer(_Model):
         self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
-        parts = self._parts()
-        for name in frozen:
-            if name not in parts:
-                raise ValueError(
-                    f"frozen must contain only names from {', '.join(parts)}. "
-                    f"Received: {name!r}"
-                )
-            parts[name].trainable = False
+        freeze(self, frozen)
 
     def _make_embeddings(self) -> None:
         """Makes the embeddings; tied ones are the same layer."""
@@ -322,13 +315,12 @@ class Transformer(_Model):
         super().export(filepath, format, verbose, input_signature, **kwargs)
 
     def get_config(self) -> dict[str, Any]:
-        frozen = [x for x, part in self._parts().items() if not part.trainable]
         return {
             "name": self.name,
             "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
             "config": self.config.to_dict(),
             "trainable": self.trainable,
-            "frozen": frozen if self.trainable else [],
+            "frozen": frozen_layers(self),
             **self.encoder.sublayer_names(),
         }
 
@@ -339,10 +331,3 @@ class Transformer(_Model):
         config = {**config, "config": TransformerConfig(**config["config"])}
         with keras.saving.custom_object_scope(custom_objects or {}):
             return cls(**config)
-
-    def _parts(self) -> dict[str, keras.layers.Layer]:
-        """Returns the layers by name, including encoder and decoder layers."""
-        parts = {layer.name: layer for layer in self.layers}
-        for stack in (self.encoder, self.decoder):
-            parts |= {f"{stack.name}/{x.name}": x for x in stack.layers}
-        return parts

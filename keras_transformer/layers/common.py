@@ -1,19 +1,22 @@
 """Shape of the output, config and checks, for all layers."""
 
 import inspect
+from collections.abc import Collection
 from typing import Any
 
 import keras
 
+from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
 
 class SameShape(keras.layers.Layer):
     """Base class: the output has the shape and the mask of the first input."""
 
-    def __init__(self, **kwargs: Any) -> None:
+    def __init__(self, frozen: Collection[str] = (), **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
+        self._frozen = frozen  # names of layers inside that are not trained
 
     @property
     def built(self) -> bool:
@@ -25,6 +28,11 @@ class SameShape(keras.layers.Layer):
         self._is_built = is_built
         if is_built:
             keep_frozen(self)
+            freeze(self, self._frozen)
+
+    def get_config(self) -> dict[str, Any]:
+        frozen = frozen_layers(self) if self.built else self._frozen
+        return super().get_config() | (dict(frozen=frozen) if frozen else {})
 
     def compute_output_shape(
         self, input_shape: Any = None, *others: tuple, **named: tuple
@@ -60,15 +68,6 @@ def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
     """Returns the constructor arguments of a class, from a layer of it."""
     _, *names, _ = inspect.signature(cls.__init__).parameters
     return {name: getattr(layer, name) for name in names}
-
-
-def keep_frozen(layer: keras.layers.Layer) -> None:
-    """Passes `trainable=False` on to the sub-layers that `build` made."""
-    if not layer.trainable:
-        # TensorFlow ignores the assignment of an unchanged value, which then
-        # does not reach the new sub-layers.
-        layer.trainable = True
-        layer.trainable = False
 
 
 def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
