@@ -51,6 +51,9 @@ def fit(
         tf.config.experimental.enable_op_determinism()
     logger.info(f"strategy: {strategies.describe(strategy)}")
     logger.info(f"model: {run.config.num_parameters:,} parameters")
+    width, warmup = run.config.d_model, recipe.warmup_steps
+    rate = recipe.learning_rate_scale * (width * warmup) ** -0.5
+    logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
     model = compiled_model(run.config, recipe, strategy)
     step = _restore(model, run)
     _report_data(data, recipe)
@@ -167,8 +170,7 @@ def _report_data(data: Corpus, recipe: Recipe) -> None:
             logger.info(f"  {part}, weight {part.weight:g}: {described}")
     passes = recipe.steps * recipe.batch_tokens / tokens
     passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    steps = f"{recipe.steps:,} steps"
-    logger.info(f"train: {steps} are {passes} passes over the data")
+    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
 
 
 def _validation_batches(

@@ -22,8 +22,8 @@ from keras_transformer.train.recipe import Recipe
 # Arguments that may change when a run is resumed.
 MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
-# Changes to the small recipe for a model without a preset, which was imported.
-# The learning rate of a model of width 512 peaks at 9e-5.
+# Changes to the recipe of a preset for a run that starts from another one. The
+# learning rate of a model of width 512 peaks at 9e-5.
 _FINE_TUNING = dict(steps=2_000, steps_per_epoch=200, warmup_steps=100)
 _FINE_TUNING["learning_rate_scale"] = 0.02
 
@@ -79,10 +79,10 @@ class Job:
         else:
             past = read_run(request.init_from)
             past.find_checkpoint()  # raises if there is none
+            defaults = dict(_FINE_TUNING)
             if preset is None:
                 base, preset = past.config, past.request.get("preset")
-                if preset not in PRESETS:
-                    preset, defaults = None, dict(_FINE_TUNING)
+                preset = preset if preset in PRESETS else None
                 defaults["max_length"] = base.max_length
         tokenizer = _choose_tokenizer(request, past)
         if tokenizer is not None:

@@ -57,12 +57,12 @@ def train(
         output: Folder of the run. It must be new, empty, or contain a run
             that was started with the same arguments.
         preset: Name of the architecture and of the recipe. Default: with
-            `init_from` the architecture and the preset of that run; a run
-            without a preset, such as an imported model, is trained at a low
-            learning rate. Otherwise `"small"`.
+            `init_from` the architecture and the preset of that run, otherwise
+            `"small"`.
         recipe: How to train, or the values that differ from the default: the
             preset's, with the `vocab_size` and the `max_length` of a prepared
-            corpus or of `init_from`.
+            corpus or of `init_from`. With `init_from` the default is 2,000
+            steps at a low learning rate.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
         strategy: From `open_strategy`, or the name of one.

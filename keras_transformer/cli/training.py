@@ -93,7 +93,8 @@ def train(
         output: Folder of the run; alone it resumes the training there.
         preset: tiny, small, base, big or another of `presets` (default: small,
             as below; with --init-from that of the run).
-        init_from: Run whose tokenizer and newest weights to start with.
+        init_from: Run whose tokenizer and newest weights to start with, by
+            default at a low learning rate.
         strategy: Devices to train on.
         dry_run: Try three steps, report, and write nothing.
     """

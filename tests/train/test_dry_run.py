@@ -26,6 +26,8 @@ def test_it_reports_and_writes_nothing(corpus, tmp_path, capsys, monkeypatch):
         "batches: from [32, 8] to [10, 24]",
     ):
         assert line in out
+    rate = float(re.search(r"learning rate: highest (\S+), at step 20", out)[1])
+    assert rate == pytest.approx((16 * 20) ** -0.5, rel=0.05)
     parameters = int(re.search(r"([\d,]+) parameters", out)[1].replace(",", ""))
     assert parameters > 300 * 16
     steps = int(re.search(r"steps: (\d+) per pass", out)[1])

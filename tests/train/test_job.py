@@ -35,19 +35,34 @@ def test_the_preset_and_its_values_by_default(corpus, prepared, run):
     assert defaults("base") == ("base", Recipe.from_preset("base"))
     # Sizes are those of the model or of the prepared corpus.
     sizes = dict(vocab_size=300, max_length=24)
-    tiny = "tiny", Recipe.from_preset("tiny", **sizes)
-    assert defaults(None, run.path) == tiny
-    assert defaults("tiny", None, prepared) == tiny
+    tiny = Recipe.from_preset("tiny", **sizes)
+    assert defaults("tiny", None, prepared) == ("tiny", tiny)
 
 
-def test_an_imported_model_is_trained_at_a_low_learning_rate(corpus, run):
-    (run.path / "train.yaml").unlink()
-    job = choose(corpus, init_from=run.path)
-    low = job.recipe
-    assert "preset" not in job.request
-    assert (low.max_length, low.steps) == (24, 2_000)
-    assert (low.warmup_steps, low.learning_rate_scale) == (100, 0.02)
-    assert low.batch_tokens == Recipe.from_preset("small").batch_tokens
+@pytest.mark.parametrize("preset", [None, "tiny", "multi30k"])
+@pytest.mark.parametrize("is_imported", [False, True])
+def test_what_starts_from_a_run_has_a_low_learning_rate(
+    preset, is_imported, corpus, run
+):
+    """With a preset, with the run's, and for an imported model, without."""
+    if is_imported:
+        (run.path / "train.yaml").unlink()
+    sizes = {} if preset is None else TINY
+    values = {} if preset is None else {"max_length": 24}
+    job = choose(corpus, preset, values, sizes, init_from=run.path)
+    name = preset or (None if is_imported else "tiny")
+    assert job.request.get("preset") == name
+    assert job.recipe == Recipe.from_preset(
+        name or "small",
+        **dict(vocab_size=300, max_length=24, steps=2_000, steps_per_epoch=200),
+        **dict(warmup_steps=100, learning_rate_scale=0.02),
+    )
+
+
+def test_a_rate_may_be_given_to_what_starts_from_a_run(corpus, run):
+    given = dict(steps=9, warmup_steps=4_000, learning_rate_scale=1.0)
+    recipe = choose(corpus, None, given, init_from=run.path).recipe
+    assert {x: getattr(recipe, x) for x in given} == given
 
 
 def test_values_replace_the_defaults(corpus):
@@ -62,7 +77,9 @@ def test_the_request_is_what_was_given_and_the_whole_recipe(corpus, run):
     recipe = dict(steps=3, patience=2)
     job = choose(corpus, None, recipe, {"dropout": 0.3}, init_from=run.path)
     sizes = dict(vocab_size=300, max_length=24)
-    values = dataclasses.asdict(Recipe.from_preset("tiny", **sizes, **recipe))
+    low = dict(steps_per_epoch=200, warmup_steps=100, learning_rate_scale=0.02)
+    low = Recipe.from_preset("tiny", **sizes, **low, **recipe)
+    values = dataclasses.asdict(low)
     del values["clip_norm"]  # None
     assert job.request == {
         **dict(data=[corpus.name], source="en", target="de"),
