@@ -152,6 +152,6 @@ class FusedAdam(AdamInHalfPrecision):
         # The operation needs a single dtype.
         self.assign_add(first, (1.0 - beta_1) * (gradient - first))
         self.assign_add(second, (1.0 - beta_2) * (gradient**2 - second))
-        rate *= ops.sqrt(1.0 - beta_2**step) / (1.0 - beta_1**step)
-        change = rate * first / (ops.sqrt(second) + self.epsilon)
+        scale = ops.sqrt(1.0 - beta_2**step) / (1.0 - beta_1**step)
+        change = rate * scale * first / (ops.sqrt(second) + self.epsilon)
         self.assign_sub(variable, change)
