@@ -198,7 +198,7 @@ def test_training_programs(tmp_path, monkeypatch):
         return mock.Mock()
 
     monkeypatch.setattr(kt.train, "train", train)
-    calling, fitting, _ = blocks("docs/training.md", "python")
+    calling, fitting = blocks("docs/training.md", "python")
     names = {}
     exec(calling, names)
     recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)
