@@ -91,8 +91,7 @@ def train(
 
     Args:
         output: Folder of the run; alone it resumes the training there.
-        preset: tiny, small, base, big or another of `presets` (default: small,
-            as below; with --init-from that of the run).
+        preset: One of `presets` (default: small; or of --init-from).
         init_from: Run whose tokenizer and newest weights to start with, by
             default at a low learning rate.
         strategy: Devices to train on.

@@ -40,6 +40,8 @@ def with_tags(text: str, pattern: str, default: str) -> str:
     is blank.
     """
     tags = re.match(pattern, text)[0]
+    if not (tags or default):
+        return text
     (rest,) = without_blank([text[len(tags) :]])
     if re.search(LANGUAGE_TAG, tags) and re.search(LANGUAGE_TAG, default):
         default = ""

@@ -87,5 +87,5 @@ def test_arrays_of_numpy(tmp_path, save):
 
 def test_without_the_package_the_message_names_the_extra(path, monkeypatch):
     monkeypatch.setitem(sys.modules, "safetensors", None)
-    with pytest.raises(InputError, match=r"nmt\[tensorflow\]"):
+    with pytest.raises(InputError, match=r"\.\[tensorflow\]"):
         read_tensors(path)

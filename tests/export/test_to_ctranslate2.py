@@ -221,5 +221,5 @@ def test_unsupported_models(tokenizer, tmp_path):
 
 def test_without_the_package(translator, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
-    with pytest.raises(ModuleNotFoundError, match=r"nmt\[ctranslate2\]"):
+    with pytest.raises(ModuleNotFoundError, match=r"\.\[ctranslate2\]"):
         save_ctranslate2(translator, tmp_path / "model")

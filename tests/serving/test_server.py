@@ -112,7 +112,7 @@ class Slow(FakeTranslator):
         return super()._translate_batch(texts, *arguments)
 server._SECONDS_TO_FINISH = 1
 exporting.read_folder = lambda path: SimpleNamespace(path=pathlib.Path("demo"))
-model = SimpleNamespace(open=lambda *arguments: Slow())
+model = SimpleNamespace(open=lambda *arguments, **options: Slow())
 sys.exit(terminal.run(lambda: exporting.serve([""], port=0, model=model)))
 """
 

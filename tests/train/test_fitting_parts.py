@@ -149,10 +149,10 @@ def test_a_training_reports_its_data(fit, monkeypatch, capsys):
     printed = capsys.readouterr().out
     assert "train: 360 pairs kept" in printed
     assert "valid: 40 pairs kept, 243 source and 441 target" in printed
-    assert "train: 2 steps are at most 0.2 passes" in printed
+    assert "train: 2 steps, at most 0.2 passes" in printed
     fit(step=0, steps=1, batch_tokens=48)
     printed = capsys.readouterr().out
-    assert "1 steps are less than 0.1 passes" in printed
+    assert "1 steps, less than 0.1 passes" in printed
 
 
 def test_patience_without_validation_is_a_warning(
