@@ -1,3 +1,4 @@
+import functools
 import gc
 import os
 import types
@@ -55,6 +56,8 @@ def pytest_collection_finish():
     again: an eighth of the time of all tests.
     """
     gc.freeze()
+    # Keras collects garbage for each variable that a layer replaces.
+    gc.collect = functools.partial(gc.collect, generation=0)
     gc.set_threshold(50_000, 20, 50)
 
 

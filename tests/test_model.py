@@ -203,7 +203,6 @@ def fit(model, epochs):
         pytest.param(
             "mixed_float16", marks=[TENSORFLOW_ONLY, pytest.mark.slow]
         ),
-        pytest.param("float16", marks=pytest.mark.slow),
     ],
 )
 def test_fit_learns_to_copy_and_a_saved_model_resumes(policy, tmp_path):

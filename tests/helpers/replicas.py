@@ -1,10 +1,4 @@
-"""Trains a tiny Transformer under a strategy; also a program.
-
-python replicas.py OUTPUT.npz REPLICAS   trains on logical CPUs, or on the
-workers of TF_CONFIG, and writes the history.
-"""
-
-import sys
+"""Trains a tiny Transformer under a strategy."""
 
 import keras
 import numpy as np
@@ -103,16 +97,11 @@ def assert_copies_are_equal(strategy, variables):
             np.testing.assert_array_equal(copy, first, variable.path)
 
 
-def main(output, replicas):
-    devices = tf.config.list_physical_devices("CPU")
-    tf.config.set_logical_device_configuration(
-        devices[0], [tf.config.LogicalDeviceConfiguration()] * int(replicas)
-    )
+def main(output):
+    """Trains as one of the workers of TF_CONFIG; the first writes a history."""
     from keras_transformer.train import strategy as strategies
 
-    strategy = strategies.open_strategy(
-        "auto" if replicas == "1" else "mirrored"
-    )
+    strategy = strategies.open_strategy("multiworker")
     index, workers = strategies.worker(strategy)
     value = np.array([[2**33, 1]])
     received = strategies.broadcast_from_chief(strategy, value - index)
@@ -132,7 +121,3 @@ def main(output, replicas):
     assert_copies_are_equal(strategy, variables)
     if index == 0:
         np.savez(output, **history)
-
-
-if __name__ == "__main__":
-    main(*sys.argv[1:])

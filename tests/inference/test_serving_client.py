@@ -115,15 +115,23 @@ def test_a_model_of_a_different_program(fake, service):
         fake()
 
 
-@pytest.mark.slow  # waits a few seconds
-def test_unavailable_is_retried(fake, service):
+@pytest.fixture
+def short_waits(monkeypatch):
+    """The waits between retries are a hundredth."""
+    options = dict(serving_client._OPTIONS)
+    config = options["grpc.service_config"]
+    assert config.count('"0.2s"') == 1
+    options["grpc.service_config"] = config.replace('"0.2s"', '"0.002s"')
+    monkeypatch.setattr(serving_client, "_OPTIONS", tuple(options.items()))
+
+
+def test_unavailable_is_retried(fake, service, short_waits):
     service.failures = ["UNAVAILABLE"] * 4
     assert fake().translate("a").texts[0] == "A"
     assert len(service.requests) == 5
 
 
-@pytest.mark.slow  # waits a few seconds
-def test_nobody_answers():
+def test_nobody_answers(short_waits):
     with pytest.raises(InputError, match=r"127.0.0.1:1/en-de.*UNAVAILABLE"):
         connect("grpc://127.0.0.1:1/en-de")
 

@@ -22,7 +22,7 @@ from keras_transformer.train.training_log import read_log
 pytestmark = pytest.mark.slow
 
 STEPS = 12
-KILLS = 2
+KILLS = 1
 FLAGS = {
     **{"source": "en", "target": "de", "preset": "tiny", "vocab-size": 300},
     **{"num-layers": 1, "d-model": 16, "d-ff": 16, "num-heads": 2},

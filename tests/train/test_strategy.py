@@ -138,35 +138,27 @@ def test_tf_config_of_a_scheduler(scheduler, workers, tmp_path):
     }
 
 
-def run_program(output, count, number=0, **environment):
-    return Forked(
-        *(replicas.main, output, str(count)),
-        output=output.with_name(f"printed-{number}"),
-        TF_CPP_MIN_LOG_LEVEL="3",
-        **environment,
-    )
-
-
-def run_three_replicas(output):
-    """More replicas than some batches have rows."""
-    return [run_program(output, 3)]
-
-
 def run_two_workers(output):
     """Each has different batches; together they are the global ones."""
     cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
     tasks = [{"type": "worker", "index": index} for index in range(2)]
     configs = [json.dumps({"cluster": cluster, "task": task}) for task in tasks]
     return [
-        run_program(output, 1, number, TF_CONFIG=config)
+        Forked(
+            *(replicas.main, output),
+            output=output.with_name(f"printed-{number}"),
+            TF_CPP_MIN_LOG_LEVEL="3",
+            TF_CONFIG=config,
+        )
         for number, config in enumerate(configs)
     ]
 
 
-@pytest.fixture(scope="module")
-def expected():
-    """The history of one replica, in this process."""
-    return (
+@pytest.mark.slow
+def test_two_workers_train_as_one_replica(tmp_path):
+    output = tmp_path / "result.npz"
+    processes = run_two_workers(output)
+    expected = (
         compiled_model(open_strategy("single"))
         .fit(
             dataset(),
@@ -177,13 +169,7 @@ def expected():
         )
         .history
     )
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("run", [run_three_replicas, run_two_workers])
-def test_other_processes_train_as_one_replica(expected, tmp_path, run):
-    output = tmp_path / "result.npz"
-    for process in run(output):
+    for process in processes:
         assert process.wait() == 0, process.printed()
     found = np.load(output)
     for name, values in expected.items():

@@ -116,7 +116,6 @@ def test_a_quantized_model(tokenizer, tmp_path):
     assert list(types).count(tf.int8) == count > 0
 
 
-@pytest.mark.slow
 def test_a_quantized_model_in_files_of_keras(tokenizer, tmp_path):
     """As docs/layers.md describes."""
     model = random_translator(tokenizer, num_layers=1).model
