@@ -13,6 +13,7 @@ import tensorflow as tf
 
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.opening import read_run
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
@@ -142,7 +143,7 @@ def _restore(model: Transformer, run: Run) -> int:
         logger.info(f"training: resumed after step {step:,}")
     elif worker.is_chief:
         if init_from is not None:
-            past = Run.open(init_from)
+            past = read_run(init_from)
             checkpoint = past.find_checkpoint()
             # The weights alone: the optimizer starts again, with warm-up.
             model.set_weights(past.load_model(checkpoint).get_weights())

@@ -36,7 +36,7 @@ class Request:
     preset: str | None
     recipe: Recipe | Mapping[str, Any] | None
     architecture: Mapping[str, Any] | None
-    init_from: Path | None
+    init_from: str | Path | None
     tokenizer: Sequence[Path] | None
 
     def arguments(self) -> dict[str, Any]:

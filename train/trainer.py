@@ -89,7 +89,7 @@ def train(
         preset,
         recipe,
         architecture,
-        init_from and Path(init_from),
+        init_from,
         tokenizer and [Path(path) for path in tokenizer],
     )
     with contextlib.ExitStack() as stack:

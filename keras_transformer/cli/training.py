@@ -78,7 +78,7 @@ def train(
     corpora: flags.CorporaFlag = None,
     reading: flags.CorpusFlags = flags.CorpusFlags(),
     preset: str | None = None,
-    init_from: Path | None = None,
+    init_from: str | None = None,
     tokenizer: flags.TokenizerFlag = None,
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,

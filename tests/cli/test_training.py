@@ -73,7 +73,7 @@ def test_train_passes_its_flags_on(run_cli, calls, folder, tmp_path):
         ),
         architecture=dict(d_model=64, d_k=5, positional_encoding="learned"),
         strategy="mirrored",
-        init_from=folder,
+        init_from=str(folder),
         tokenizer=None,
         dry_run=False,
     )

@@ -9,6 +9,7 @@ import pytest
 import tensorflow as tf
 from digits import SMALL, TINY
 
+from keras_transformer.inference import model_folder
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.inference.weight_files import step_of
@@ -167,10 +168,12 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
         raise KeyboardInterrupt
 
     past_step, past = read_state(run)
+    # Given by its name, as the included model is.
+    monkeypatch.setattr(model_folder, "INCLUDED", run.path.parent)
     # Before the first update.
     monkeypatch.setattr(fitting, "_report_data", stop)
     with pytest.raises(KeyboardInterrupt):
-        train_digits(corpus, tmp_path / "new", init_from=run.path)
+        train_digits(corpus, tmp_path / "new", init_from=run.path.name)
     step, found = read_state(Run.open(tmp_path / "new"))
     assert found.keys() == past.keys()
     assert (past_step, step) == (1, 0)
