@@ -1,6 +1,7 @@
 """Tokenization in a TensorFlow graph."""
 
 import hashlib
+import itertools
 import re
 from typing import Any
 
@@ -96,15 +97,14 @@ def _with_tags(text: tf.Tensor, pattern: str, default: str) -> tf.Tensor:
     # \C matches a byte.
     tags = replace(replace(text, rf"^{pattern}\C*", r"\1"), r"[\t-\r ]", "")
     rest = _without_blank(replace(text, f"^{pattern}", "", False))
-    kinds = {LANGUAGE_TAG: OTHER_TAG, OTHER_TAG: LANGUAGE_TAG}
-    found, has_none = [], True
-    for kind, other in kinds.items():
-        own = replace(replace(tags, other, ""), f"({kind})", r"\1 ")
-        added = "".join(f"{tag} " for tag in re.findall(kind, default))
-        is_missing = own == ""
-        if re.search(LANGUAGE_TAG, default):
-            is_missing = has_none = is_missing & has_none  # languages first
-        found.append(tf.where(is_missing, added, own))
+    own, added = [], []
+    for kind, other in itertools.permutations((LANGUAGE_TAG, OTHER_TAG)):
+        own.append(replace(replace(tags, other, ""), f"({kind})", r"\1 "))
+        added.append("".join(f"{tag} " for tag in re.findall(kind, default)))
+    missing = [x == "" for x in own]
+    if added[0]:  # a source with its own language gets no other tag
+        missing[1] &= missing[0]
+    found = map(tf.where, missing, added, own)
     return tf.where(rest == "", "", tf.strings.join([*found, rest]))
 
 

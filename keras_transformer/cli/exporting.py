@@ -13,6 +13,12 @@ from keras_transformer.inference.model_folder import INCLUDED
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.support.errors import InputError
 
+# The page shows it for the included model.
+_EN_DE = (
+    "A small model for short everyday sentences. It may change names, numbers "
+    "and technical terms, and leave out parts of long sentences: check them."
+)
+
 
 def export(
     runs: flags.RunsFlag,
@@ -56,12 +62,6 @@ def export(
             "warning: TensorFlow Serving only loads models from folders that "
             f"are named by a version number, such as {output / '1'}"
         )
-
-
-_EN_DE = (
-    "A small model for short everyday sentences. It may change names, numbers "
-    "and technical terms, and leave out parts of long sentences: check them."
-)
 
 
 def serve(

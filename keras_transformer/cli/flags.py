@@ -72,8 +72,8 @@ NumTranslations = Annotated[PositiveInteger | None, Parameter(name="--n-best")]
 Workers = Annotated[
     PositiveInteger | None,
     Parameter(
-        help="Batches to compute at the same time (default: one per core). "
-        "Each takes memory; for LiteRT, at most 8 are the default.",
+        help="Batches to compute at the same time; each takes memory "
+        "(default: one per core, at most 8 for LiteRT; 1 for serve).",
         group=Group("Model" + RARE, sort_key=3.5),
     ),
 ]
@@ -281,7 +281,6 @@ class ModelFlags:
             task=task,
             **vars(self),
         )
-        if reads_many:
-            workers = workers or translator.recommended_workers
-        translator.workers = workers or translator.workers
+        if workers or reads_many:
+            translator.workers = workers or translator.recommended_workers
         return translator

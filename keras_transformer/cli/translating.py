@@ -26,7 +26,7 @@ from keras_transformer.train.data.corpus import Corpus
 if TYPE_CHECKING:
     from keras_transformer.inference.records import Translation
 
-# What may be wrong, by the field of `Translation`.
+# What may be wrong: fields of `Translation`, and `several` sentences in a line.
 _PROBLEMS = {
     "source_truncated": "truncated inputs, longer than the model reads",
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
@@ -184,9 +184,7 @@ def score(
             sources, targets = zip(*pairs, strict=True)
             translator.check_languages(sources, number)
             scores = translator.score_corpus(
-                sources,
-                targets,
-                progress=bar.update,
+                sources, targets, progress=bar.update
             )
             missing += scores.count(None)
             bar.clear()

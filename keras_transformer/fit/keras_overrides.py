@@ -28,14 +28,13 @@ class BuiltWithoutData(keras.Model):
             metrics.build(labels, logits)
 
 
-class AdamInHalfPrecision(
-    type(keras.optimizers.Adam.__new__(keras.optimizers.Adam))
-):
-    """Keras' Adam, which calls `update_step` for half-precision weights.
+# On PyTorch Keras makes each Adam an instance of a subclass, which updates all
+# weights at once and computes in their dtype.
+_Adam = type(keras.optimizers.Adam.__new__(keras.optimizers.Adam))
 
-    On PyTorch Keras has a subclass, which updates all weights at once and
-    computes in their dtype.
-    """
+
+class AdamInHalfPrecision(_Adam):
+    """Keras' Adam, which calls `update_step` for half-precision weights."""
 
     def _parallel_update_step(
         self, grads: list, variables: list, learning_rate: Any

@@ -233,6 +233,7 @@ class Run:
         import yaml
 
         values = {name: x for name, x in request.items() if x is not None}
+        # Numbers of NumPy become those of Python.
         values = json.loads(json.dumps(values, default=lambda x: x.item()))
         flags = {name.replace("_", "-"): x for name, x in values.items()}
         with files.atomic_write(self.path / _REQUEST) as partial:

@@ -68,8 +68,10 @@ class ServedTranslator(BaseTranslator):
         translations, n = [], self.num_translations
         for text, found, scores, *flags in rows:
             best = [x.decode(errors="ignore") for x in found[:n]]
-            flags += False, self.task.numbers_differ(text, best[0])
-            translations.append(Translation(best, scores[:n], *flags))
+            differ = self.task.numbers_differ(text, best[0])
+            translations.append(
+                Translation(best, scores[:n], *flags, numbers_differ=differ)
+            )
         return translations
 
     def _score_batch(

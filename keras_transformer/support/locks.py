@@ -12,7 +12,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
 # What file systems without locks answer, such as NFS without its daemon.
-_NO_LOCKS = {errno.ENOLCK, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP}
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
 
 _warn_once = functools.cache(logging.getLogger(__name__).warning)
 

@@ -76,7 +76,7 @@ class Replacements(dict):
         return text.replace("\0", "")
 
     def changes(self) -> dict[str, str]:
-        """Returns what all characters become that some vocabularies lack."""
+        """Returns what each character becomes that has similar ones."""
         others = map(chr, range(0x30000))  # NFKC keeps all above
         others = (x for x in others if unicodedata.normalize("NFKC", x) != x)
         return {x: self[ord(x)] for x in (*"".join(_ALIKE), *others)}
