@@ -22,10 +22,14 @@ from keras_transformer.train.recipe import Recipe
 # Arguments that may change when a run is resumed.
 MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
-# Changes to the recipe of a preset for a run that starts from another one. The
-# learning rate of a model of width 512 peaks at 9e-5.
-_FINE_TUNING = dict(steps=2_000, steps_per_epoch=200, warmup_steps=100)
-_FINE_TUNING["learning_rate_scale"] = 0.02
+# Changes to the recipe of a preset with `init_from`. The learning rate of a
+# model of width 512 peaks at 9e-5.
+_FINE_TUNING = dict(
+    steps=2_000,
+    steps_per_epoch=200,
+    warmup_steps=100,
+    learning_rate_scale=0.02,
+)
 
 
 @dataclasses.dataclass(frozen=True)

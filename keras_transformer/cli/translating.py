@@ -32,7 +32,7 @@ _PROBLEMS = {
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
-    "numbers_differ": "outputs whose digits differ from those of their inputs",
+    "numbers_differ": "outputs with digits that differ from the input",
     "several": "inputs of several sentences, which --split-sentences separates",
 }
 _PREFIX = Parameter(allow_leading_hyphen=True, validator=())  # may be empty

@@ -106,7 +106,7 @@ def available_cores() -> int:
 
 
 def _cpu_quota() -> float:
-    """Returns the number of cores whose time a container may use, rounded up.
+    """Returns the CPU quota of a container, in cores, rounded up.
 
     Version 2 has both numbers in one file; without a limit they are "max" or
     -1, or there is no file.
