@@ -84,14 +84,8 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    request = Request(
-        corpus,
-        preset,
-        recipe,
-        architecture,
-        init_from,
-        tokenizer and [Path(path) for path in tokenizer],
-    )
+    paths = tokenizer and [Path(path) for path in tokenizer]
+    request = Request(corpus, preset, recipe, architecture, init_from, paths)
     with contextlib.ExitStack() as stack:
         if dry_run:
             folder = stack.enter_context(tempfile.TemporaryDirectory())

@@ -5,7 +5,7 @@ import logging
 import os
 from pathlib import Path
 
-logger = logging.getLogger(__name__)
+_warn_once = functools.cache(logging.getLogger(__name__).warning)
 
 # The models that come with the package, in folders of their names.
 INCLUDED = Path(__file__).resolve().parents[1] / "models"
@@ -21,7 +21,7 @@ def find_folder(model: str | os.PathLike) -> Path:
     path = Path(model)
     if isinstance(model, str) and model in os.listdir(INCLUDED):
         if path.exists():
-            _report_both(model)
+            _warn_once(f"{model}: the included model; the folder is ./{model}")
         return INCLUDED / model
     if path.exists():
         return path
@@ -31,8 +31,3 @@ def find_folder(model: str | os.PathLike) -> Path:
     is_path = path.parent.is_dir() and not str(model).startswith(hub.PREFIX)
     is_name = hub.is_name(model) and not is_path
     return hub.import_once(model) if is_name else path
-
-
-@functools.cache
-def _report_both(name: str) -> None:
-    logger.warning(f"{name} is the included model; the folder is ./{name}")

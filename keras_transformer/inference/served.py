@@ -69,9 +69,8 @@ class ServedTranslator(BaseTranslator):
         for text, found, scores, *flags in rows:
             best = [x.decode(errors="ignore") for x in found[:n]]
             differ = self.task.numbers_differ(text, best[0])
-            translations.append(
-                Translation(best, scores[:n], *flags, numbers_differ=differ)
-            )
+            one = Translation(best, scores[:n], *flags, numbers_differ=differ)
+            translations.append(one)
         return translations
 
     def _score_batch(
