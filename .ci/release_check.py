@@ -156,7 +156,7 @@ def check_root(wheel: Path, sdist: Path) -> str:
         _run(sys.executable, "-m", "venv", "--without-pip", "env", cwd=folder)
         python = Path(folder, "env/bin/python")
         pip = (sys.executable, "-m", "pip", "-q", "--python", python)
-        _run(*pip, "install", "--no-deps", wheel)
+        _run(*pip, "install", "--no-deps", wheel, "numpy")
         with tarfile.open(sdist) as archive:
             archive.extractall(folder, filter="data")
         unpacked = Path(folder, sdist.name.removesuffix(".tar.gz"))
