@@ -21,9 +21,7 @@ with quiet_tensorflow_import():
 
 if keras.backend.backend() == "tensorflow":
     import tensorflow as tf
-    from keras.src.trainers.data_adapters.array_data_adapter import (
-        ArrayDataAdapter,
-    )
+    from tensorflow.python.data.ops.iterator_ops import OwnedIterator
     from translation_fixtures import (  # noqa: F401
         exported,
         litert_folder,
@@ -43,9 +41,9 @@ if keras.backend.backend() == "tensorflow":
 
     # Deleting an iterator joins its tuning thread, which sleeps on for up to
     # a minute.
-    get_dataset = ArrayDataAdapter.get_tf_dataset
-    ArrayDataAdapter.get_tf_dataset = lambda self: without_tuning(
-        get_dataset(self)
+    create_iterator = OwnedIterator._create_iterator
+    OwnedIterator._create_iterator = lambda self, dataset: create_iterator(
+        self, without_tuning(dataset)
     )
 
 

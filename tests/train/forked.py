@@ -50,3 +50,15 @@ class Forked:
         if not self._output.exists():
             return ""
         return self._output.read_text("utf-8", "replace")
+
+
+def train_on_two_replicas(words):
+    """Runs a command with two replicas on one processor."""
+    import tensorflow as tf
+
+    from keras_transformer.cli import main
+
+    (cpu,) = tf.config.list_physical_devices("CPU")
+    replicas = [tf.config.LogicalDeviceConfiguration()] * 2
+    tf.config.set_logical_device_configuration(cpu, replicas)
+    return main([*words, "--strategy", "mirrored"])

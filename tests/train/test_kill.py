@@ -10,8 +10,7 @@ import time
 import digits
 import numpy as np
 import pytest
-import tensorflow as tf
-from forked import Forked
+from forked import Forked, train_on_two_replicas
 from helpers import free_ports
 
 from keras_transformer.cli import main
@@ -29,14 +28,6 @@ FLAGS = {
     **{"max-length": 24, "batch-tokens": 256, "steps-per-epoch": 4},
     "deterministic": True,
 }
-
-
-def train_on_two_replicas(words):
-    """Runs a command with two replicas on one processor."""
-    (cpu,) = tf.config.list_physical_devices("CPU")
-    replicas = [tf.config.LogicalDeviceConfiguration()] * 2
-    tf.config.set_logical_device_configuration(cpu, replicas)
-    return main([*words, "--strategy", "mirrored"])
 
 
 @pytest.fixture
