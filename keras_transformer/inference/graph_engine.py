@@ -3,6 +3,7 @@
 Letters: B = batch, S = source length, p = prefix length.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from keras_transformer.text import Tokenizer
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _LIMITS = tf.TensorSpec([None], tf.int32)
+_COUNT = tf.TensorSpec([], tf.int32)
 
 
 class GraphEngine(KerasEngine):
@@ -48,7 +50,7 @@ class GraphEngine(KerasEngine):
         count: int,
     ) -> SearchResult:
         ids = (padded(x, self.special_ids.pad_id) for x in (sources, prefixes))
-        result = self._graph(settings, count)(*ids, limits)
+        result = self.search_tensors(*ids, limits, settings, count)
         return SearchResult(*(x.numpy() for x in result))
 
     def search_tensors(
@@ -61,8 +63,24 @@ class GraphEngine(KerasEngine):
     ) -> SearchResult:
         """Searches for padded ids `[B, S]` and `[B, p]`; see `search`.
 
-        In a graph, n and fields of the settings may be scalar tensors.
+        In a graph, fields of the settings may be scalar tensors.
         """
+        ids = source, prefix, limits
+        if any(map(tf.is_tensor, vars(settings).values())):
+            return self._search_tensors(*ids, count, settings)
+        # Clients of a served model read n from the shapes.
+        shapes = [None, count, None], [None, count], [None, count]
+        found = self._graph(settings)(*ids, count)
+        return SearchResult(*map(tf.ensure_shape, found, shapes))
+
+    def _search_tensors(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor,
+        limits: tf.Tensor,
+        count: tf.Tensor,
+        settings: Search,
+    ) -> SearchResult:
         # The maximum of an empty batch is negative.
         longest = tf.maximum(tf.reduce_max(limits), 0)
         step, caches = make_step(
@@ -91,17 +109,17 @@ class GraphEngine(KerasEngine):
         searcher = decoding.BeamSearcher(step, settings, count, **ids)
         return searcher, searcher.start(caches, limits, None)
 
-    def _graph(self, settings: Search, count: int) -> Callable:
+    def _graph(self, settings: Search) -> Callable:
         """Returns the graph of a search, traced once."""
         # LoRA, quantization and replaced layers create new variables.
         variables = [x for model in self.models for x in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
             self._traced_variables, self._graphs = variables, {}
-        if (settings, count) not in self._graphs:
+        if settings not in self._graphs:
             # AutoGraph is not needed, and takes longer than tracing.
-            self._graphs[settings, count] = tf.function(
-                lambda *ids: self.search_tensors(*ids, settings, count),
-                [_IDS, _IDS, _LIMITS],
+            self._graphs[settings] = tf.function(
+                functools.partial(self._search_tensors, settings=settings),
+                [_IDS, _IDS, _LIMITS, _COUNT],
                 autograph=False,
             )
-        return self._graphs[settings, count]
+        return self._graphs[settings]

@@ -1,6 +1,6 @@
 """Checkpoints that OpenNMT-tf wrote, imported, against OpenNMT-tf.
 
-`make test-converters` first runs opennmt_models.py in an environment with
+`make test-opennmt` first runs opennmt_models.py in an environment with
 OpenNMT-tf, and names its folder in OPENNMT_MODELS.
 """
 
