@@ -19,9 +19,12 @@ PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 	tests/test_losses.py tests/test_masks.py tests/test_metrics.py \
 	tests/test_optimizers.py tests/test_portable_translation.py \
 	tests/test_reference.py tests/test_schedules.py
-# `make test` has on JAX, which compiles each operation, the values and
-# gradients of each layer and of one model.
-SHORT_PORTABLE_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
+# Fewer on JAX, which compiles each operation: each layer and model, training
+# and translation. `make test` has the values and gradients.
+JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
+	tests/test_model.py tests/test_optimizers.py \
+	tests/test_portable_translation.py tests/test_reference.py
+SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.
@@ -55,15 +58,15 @@ demo: .venv/.demo ## Train, evaluate, export and translate, in minutes
 
 test: .venv/.test ## Run the tests that are not slow, a few of them on JAX too
 	$(PY) $(PYTEST) -m "not slow"
-	$(MAKE) test-jax PORTABLE_TESTS='-n 0 -m "not slow" $(SHORT_PORTABLE_TESTS)'
+	$(MAKE) test-jax JAX_TESTS='-n 0 -m "not slow" $(SHORT_JAX_TESTS)'
 
 test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
 	$(PY) $(PYTEST)
 	$(MAKE) test-jax
 
-test-jax: .venv/.test ## Run the portable tests on JAX
+test-jax: .venv/.test ## Run tests of layers and models on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
-		$(PY) $(PYTEST) $(PORTABLE_TESTS)
+		$(PY) $(PYTEST) $(JAX_TESTS)
 
 test-converters: .venv/.converters ## Compare the converters with the systems themselves
 	$(PY) $(PYTEST) tests/convert/reference tests/export/reference

@@ -144,14 +144,6 @@ def test_prepared_corpora_are_read_again(folder):
     assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
 
 
-def test_a_saved_model_translates(translators, tmp_path):
-    path = kt.export.save(translators["fr"], tmp_path / "1")
-    loaded = kt.open_translator(path)
-    assert check(loaded, "fr") == check(translators["fr"], "fr")
-    assert loaded.target_languages == ["deu", "fra"]
-    check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])
-
-
 def test_litert_translates(translators, tmp_path):
     path = kt.export.save_litert(translators["fr"], tmp_path / "model")
     loaded = kt.open_translator(path)

@@ -1,6 +1,7 @@
-"""The notebooks are generated, stored with their outputs, and run."""
+"""The notebooks are generated, stored with their outputs, and some are run."""
 
 import os
+import re
 import subprocess
 import sys
 import textwrap
@@ -17,6 +18,8 @@ from programs import (  # noqa: F401
     smaller,
 )
 
+import keras_transformer as kt  # noqa: F401
+
 SOURCES = sorted((ROOT / "colab").glob("*.py"))
 NAMES = [source.stem for source in SOURCES]
 
@@ -30,52 +33,6 @@ class ShortRun(NamedTuple):
 
 
 SHORT_RUNS = {
-    "import": ShortRun(
-        {"STEPS": "8"},
-        {},
-        """
-        assert found.differences()["position_layout"] == "halves"
-        assert difference < 2e-2 * np.abs(scores).max()  # of Marian's epsilon
-        assert exported == kt.open_translator("runs/fine-tuned")(texts)
-        """,
-    ),
-    "paper": ShortRun(
-        {"STEPS": "8"},
-        {
-            "batch_tokens=4_096": "batch_tokens=512",
-            # An untrained translation may be long, and its text may have
-            # other tokens.
-            "BeamSearch(beam_size=4)": "BeamSearch(4, extra_length=3)",
-            "compare(best.scores[0], found.log_prob / "
-            "((5 + n) / 6) ** 0.6)\n": "",
-            '    "one head": dict(num_heads=1),\n': "",
-            '    "no warm-up": dict(warmup_steps=1),\n': "",
-            '    "no label smoothing": dict(label_smoothing=0.0),\n': "",
-        },
-        """
-        assert list(models)[0] == "the paper's" and len(models) == 2
-        assert all(1 < p[-1] < p[0] for _, p in models.values())
-        # Without positions, the order of the source has no influence.
-        ids = np.array([[5, 6, 7, 3]]), np.array([[7, 6, 5, 3]])
-        for name, same in (("no positions", True), ("the paper's", False)):
-            encoded = [models[name][0].encode(x).states[0, -1] for x in ids]
-            assert np.allclose(*encoded, atol=1e-4) == same
-        """,
-    ),
-    "parsing": ShortRun(
-        {"STEPS": "20"},
-        # An untrained parser writes as much as it may, for each valid tree.
-        {
-            "range(20_000)": "range(2_000)",
-            "trees[:200]": "trees[:20]",
-            "trees[200:]": "trees[20:]",
-        },
-        """
-        assert had_to and repaired.words == ["the", "dog", "knows", "."]
-        tree = kt.parsing.Tree.from_string(parsed.texts[0])
-        assert tree.words == "the man sees the dog of a child .".split()
-        """,
-    ),
     "reuse": ShortRun(
         {"EPOCHS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
         {
@@ -143,13 +100,20 @@ def test_stored_with_the_source_and_the_outputs_of_a_whole_run(name):
         assert part not in text
 
 
+@pytest.mark.parametrize("source", SOURCES, ids=NAMES)
+def test_names_exist(source):
+    """`make notebook` executes the notebooks that `test_runs` does not."""
+    names = set(re.findall(r"\bkt\.[\w.]*\w", source.read_text("utf-8")))
+    assert names and all(map(eval, names))
+
+
 # As in a process on JAX where TensorFlow is not installed.
 ON_JAX = "import sys\nsys.modules['tensorflow'] = None\n"
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("smaller")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SHORT_RUNS)
 def test_runs(name, tmp_path, monkeypatch):
     """As one program, with a smaller model and corpus."""
     short_run = SHORT_RUNS[name]

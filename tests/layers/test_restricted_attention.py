@@ -5,7 +5,6 @@ import numpy as np
 import numpy_reference as reference
 import pytest
 from helpers import (
-    TENSORFLOW_ONLY,
     compiled,
     dtype_of,
     gradients,
@@ -135,7 +134,6 @@ def test_lengths_that_are_unknown_when_a_model_is_built():
         )
 
 
-@TENSORFLOW_ONLY
 def test_no_tensor_has_all_pairs():
     """Memory grows with the length, not with its square."""
 
@@ -160,10 +158,7 @@ def test_no_tensor_has_all_pairs():
 
 @pytest.mark.parametrize(
     ("policy", "causal"),
-    (
-        ("float32", True),
-        pytest.param("mixed_bfloat16", False, marks=TENSORFLOW_ONLY),
-    ),
+    (("float32", True), ("mixed_bfloat16", False)),
     ids=("causal", "16 bits"),
 )
 def test_output_and_scores_are_full_attention_with_a_mask(policy, causal):
@@ -219,7 +214,6 @@ def test_gradients_equal_full_attention_with_a_mask(causal):
         np.testing.assert_allclose(gradient, expected, rtol=1e-4, atol=1e-4)
 
 
-@TENSORFLOW_ONLY
 @pytest.mark.parametrize("stack", (Encoder, Decoder))
 def test_stacks_restrict_self_attention_only(stack):
     restricted = stack(1, 2, 12, attention_window=4)
