@@ -174,7 +174,8 @@ $(PY):
 			"$$("$(PYTHON)" --version 2>&1). Name another:" \
 			"make install PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Creating .venv with $$("$(PYTHON)" --version 2>&1)"
-	@"$(PYTHON)" -m venv .venv && $(PY) $(PIP_INSTALL) -q --upgrade pip \
-		|| { rm -rf .venv; \
+	@"$(PYTHON)" -m venv .venv || { rm -rf .venv; \
 		echo "Could not create .venv. On Debian and Ubuntu the module venv is" \
 			"a package of its own: apt install python3-venv" >&2; exit 1; }
+	@# Finds the versions in half the time of the one that comes with Python.
+	@$(PY) $(PIP_INSTALL) -q --upgrade pip
