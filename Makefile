@@ -71,7 +71,7 @@ test-jax: .venv/.test ## Run tests of layers and models on JAX
 test-converters: .venv/.converters ## Compare the converters with the systems themselves
 	$(PY) $(PYTEST) tests/convert/reference tests/export/reference
 
-# It needs TensorFlow 2.13, and that Python 3.10 or 3.11.
+# OpenNMT-tf needs TensorFlow 2.13, and that Python 3.10 or 3.11.
 test-opennmt: .venv/.test build/opennmt-models ## Compare the converter with OpenNMT-tf itself
 	OPENNMT_MODELS=build/opennmt-models \
 		$(PY) -m pytest tests/convert/reference/test_opennmt_tf.py

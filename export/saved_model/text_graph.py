@@ -42,9 +42,9 @@ class TextGraph(tf.Module):
     def _replace_unknown(self, text: tf.Tensor) -> tf.Tensor:
         """Does what `normalization.Replacements.replace` does."""
         rows = tf.strings.unicode_split(text, "UTF-8")
-        found = self._replacements.lookup(rows.values)
-        found = tf.where(found == "", rows.values, found)
-        text = tf.strings.reduce_join(rows.with_values(found), axis=-1)
+        new = self._replacements.lookup(rows.values)
+        new = tf.where(new == "", rows.values, new)
+        text = tf.strings.reduce_join(rows.with_values(new), axis=-1)
         text = tf.strings.regex_replace(text, r"([0-9])\x00", r"\1 ")
         return tf.strings.regex_replace(text, r"\x00", "")
 
@@ -104,8 +104,8 @@ def _with_tags(text: tf.Tensor, pattern: str, default: str) -> tf.Tensor:
     missing = [x == "" for x in own]
     if added[0]:  # a source with its own language gets no other tag
         missing[1] &= missing[0]
-    found = map(tf.where, missing, added, own)
-    return tf.where(rest == "", "", tf.strings.join([*found, rest]))
+    tags = map(tf.where, missing, added, own)
+    return tf.where(rest == "", "", tf.strings.join([*tags, rest]))
 
 
 def _encode(ops: Any, side: Tokenizer, text: tf.Tensor) -> tf.RaggedTensor:

@@ -70,8 +70,8 @@ class GraphEngine(KerasEngine):
             return self._search_tensors(*ids, count, settings)
         # Clients of a served model read n from the shapes.
         shapes = [None, count, None], [None, count], [None, count]
-        found = self._graph(settings)(*ids, count)
-        return SearchResult(*map(tf.ensure_shape, found, shapes))
+        result = self._graph(settings)(*ids, count)
+        return SearchResult(*map(tf.ensure_shape, result, shapes))
 
     def _search_tensors(
         self,

@@ -66,11 +66,12 @@ class ServedTranslator(BaseTranslator):
         names = "translations", "scores", "source_truncated", "at_length_limit"
         rows = zip(texts, *(outputs[x].tolist() for x in names), strict=True)
         translations, n = [], self.num_translations
-        for text, found, scores, *flags in rows:
-            best = [x.decode(errors="ignore") for x in found[:n]]
+        for text, encoded, scores, *flags in rows:
+            best = [x.decode(errors="ignore") for x in encoded[:n]]
             differ = self.task.numbers_differ(text, best[0])
-            one = Translation(best, scores[:n], *flags, numbers_differ=differ)
-            translations.append(one)
+            translations.append(
+                Translation(best, scores[:n], *flags, numbers_differ=differ)
+            )
         return translations
 
     def _score_batch(
