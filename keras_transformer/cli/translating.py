@@ -26,14 +26,14 @@ from keras_transformer.train.data.corpus import Corpus
 if TYPE_CHECKING:
     from keras_transformer.inference.records import Translation
 
-# What may be wrong: fields of `Translation`, and `several` sentences in a line.
+# What may be wrong: fields of `Translation`, and `sentences` in one line.
 _PROBLEMS = {
     "source_truncated": "truncated inputs, longer than the model reads",
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
     "numbers_differ": "outputs with digits that differ from the input",
-    "several": "inputs of several sentences, which --split-sentences separates",
+    "sentences": "inputs of several sentences, which --split-sentences separates",
 }
 _PREFIX = Parameter(allow_leading_hyphen=True, validator=())  # may be empty
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
@@ -114,10 +114,10 @@ def translate(
                 ]
                 if not parses:
                     counts = (len(split(x.strip())) > 1 for x in lines)
-                    problems["several"] += sum(counts)
+                    problems["sentences"] += sum(counts)
             for field in _PROBLEMS:
-                found = (getattr(x, field, False) for x in translations)
-                problems[field] += sum(found)
+                marks = (getattr(x, field, False) for x in translations)
+                problems[field] += sum(marks)
             bar.clear()
             stream.writelines(texts)
             bar.refresh()
