@@ -33,7 +33,8 @@ _PROBLEMS = {
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
     "numbers_differ": "outputs with digits that differ from the input",
-    "sentences": "inputs of several sentences, which --split-sentences separates",
+    "sentences": "inputs of several sentences, which --split-sentences "
+    "separates",
 }
 _PREFIX = Parameter(allow_leading_hyphen=True, validator=())  # may be empty
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
