@@ -155,7 +155,8 @@ class Tokenizer(Pieces):
             vocab_size: Size of the vocabulary: 4 special tokens, 256 bytes,
                 the characters of the text, and merges. The rarest characters,
                 together less than 0.001% of the text, become bytes: the noise
-                of a large corpus would fill the vocabulary.
+                of a large corpus would fill the vocabulary. Each digit is a
+                piece of its own.
             max_sentences: A larger corpus is reduced to a random sample of
                 this many lines.
             symbols: Further pieces, which no text is tokenized to.

@@ -53,6 +53,7 @@ def train_model(
                 # The error for less than 4 does not name the minimum.
                 vocab_size=max(vocab_size, 4),
                 byte_fallback=True,
+                split_digits=True,
                 character_coverage=0.99999,
                 normalization_rule_tsv=str(rules),
                 control_symbols=list(symbols),

@@ -84,6 +84,18 @@ def test_rare_characters_are_left_to_the_bytes():
     assert tokenizer.decode(ids[2]) == "猫"
 
 
+def test_digits_are_pieces_of_their_own():
+    lines = ["It is 2024, not 2025.", "At 20:24 I paid 2024 euros."] * 50
+    tokenizer = Tokenizer.train(lines, vocab_size=300)
+    pieces = tokenizer.pieces(tokenizer.encode(["In 2024"])[0])
+    assert pieces[-4:] == ["2", "0", "2", "4"]
+    assert not [
+        x
+        for x in tokenizer.pieces()
+        if re.search(r"\d.|.\d", x[:3]) and not x.startswith("<0x")
+    ]
+
+
 def test_symbols_have_ids_and_no_text_is_tokenized_to_them():
     symbols = ["(NP", "/,", "/``", "/''", "Mann"]
     tokenizer = Tokenizer.train(CORPUS, 360, symbols=symbols)

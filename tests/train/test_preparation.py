@@ -24,7 +24,7 @@ from keras_transformer.train.data.reading import Part
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 
-SIZES = Recipe(vocab_size=300, max_length=24)
+SIZES = Recipe(vocab_size=291, max_length=24)
 LONG = "dog " * 30
 KEPT = [
     (f"{i} {'dog ' * (i % 9)}".strip(), f"{i} {'Hund ' * (i * 5 % 9)}".strip())
@@ -51,7 +51,7 @@ def prepared(texts, tmp_path_factory):
 
 
 def test_ids_of_the_kept_pairs_in_file_order(prepared, texts):
-    tokenizer = Tokenizer.train(texts.texts("train"), 300)
+    tokenizer = Tokenizer.train(texts.texts("train"), 291)
     assert prepared.tokenizer.model == tokenizer.model
     library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
     expected = [library.encode(text) for pair in KEPT for text in pair]
@@ -109,7 +109,9 @@ def test_several_corpora(texts, tmp_path):
     write_sides(last, "valid", KEPT[1:2])
     entries = {"data": texts.name}, own, {"data": str(last)}
     corpus = open_corpora(entries, "en", "de")
-    prepared = prepare(corpus, tmp_path / "new", SIZES, splits=["valid"])
+    # With more letters and a tag.
+    sizes = Recipe(vocab_size=297, max_length=24)
+    prepared = prepare(corpus, tmp_path / "new", sizes, splits=["valid"])
     opened = open_corpus(str(prepared.path))
     assert opened.splits == ("train", "valid")
     assert (opened.source, opened.target) == ("en", "de")
@@ -159,7 +161,7 @@ def test_errors_that_are_found_first(prepared, texts, tmp_path):
         message, corpus=texts, output=tmp_path / "new", max_length=24, **others
     ):
         with pytest.raises(InputError, match=message):
-            sizes = Recipe(vocab_size=300, max_length=max_length)
+            sizes = Recipe(vocab_size=291, max_length=max_length)
             prepare(corpus, output, sizes, **others)
         assert not (tmp_path / "new").exists()
 

@@ -11,7 +11,7 @@ from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.recipe import Recipe
 
-SIZES = Recipe(vocab_size=300, max_length=24)
+SIZES = Recipe(vocab_size=291, max_length=24)
 
 LONG = "dog " * 30
 KEPT = [(f"{i} {'dog ' * (i % 9)}", f"{i} Hund") for i in range(100, 400)]
@@ -48,7 +48,7 @@ def test_a_failure_keeps_the_file_of_what_was_dropped(tmp_path):
     file.write_text("old")
     texts = open_corpus(write_sides(tmp_path, pairs=KEPT))
     present = set(tmp_path.iterdir())
-    short = Recipe(vocab_size=300, max_length=2)
+    short = Recipe(vocab_size=291, max_length=2)
     with pytest.raises(InputError, match="No pair is left"):
         prepare(texts, tmp_path / "new", short, dropped=file)
     assert file.read_text() == "old"

@@ -247,7 +247,7 @@ def test_workers_share_the_pairs(small_pools):
 @pytest.fixture(scope="module")
 def tokenizer():
     texts = [text for pair in TEXTS for text in pair]
-    return Tokenizer.train(texts, vocab_size=300)
+    return Tokenizer.train(texts, vocab_size=288)
 
 
 def decode(batches, tokenizer):

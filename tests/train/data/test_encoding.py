@@ -26,7 +26,7 @@ DROPPED += [("\u00a0\u200b", "a"), ("a", "\u3000\ufeff\0")]
 @pytest.fixture(scope="module")
 def tokenizer():
     texts = [text for pair in PAIRS for text in pair]
-    return Tokenizer.train(texts, vocab_size=300)
+    return Tokenizer.train(texts, vocab_size=288)
 
 
 @pytest.fixture(scope="module")
