@@ -1,0 +1,169 @@
+"""Pairs to train the included translator with, and its card."""
+
+import random
+import re
+import sys
+
+import pytest
+from documents import ROOT
+
+sys.path.append(str(ROOT / "benchmarks"))
+import everyday_card
+import everyday_lists
+import everyday_slots
+import everyday_variants
+from everyday_replacements import replace_names, replace_numbers
+
+TEST = [x.split("\t") for x in everyday_lists.read_lines("test.tsv")]
+TEMPLATES = everyday_lists.read_pairs("templates.tsv")
+
+
+@pytest.fixture
+def slots():
+    return everyday_slots.Slots(random.Random(1))
+
+
+@pytest.mark.parametrize(
+    ("translation", "kept"),
+    [
+        ("Das kostet 1.299,50 $.", True),
+        ("Das kostet 1299 Dollar 50.", True),
+        ("Das kostet 129,50 $.", False),
+        ("Das kostet viel.", False),
+    ],
+)
+def test_numbers_are_compared_by_their_digits(translation, kept):
+    pair = "It's $1,299.50.", "Das macht 1.299,50 $."
+    assert everyday_card.keeps_numbers(translation, *pair) is kept
+
+
+def test_what_a_translation_keeps():
+    times = "At 3:30 p.m.", "Um 15:30 Uhr"
+    for translation in ("Um 15:30 Uhr.", "Um 3:30 Uhr nachmittags."):
+        assert everyday_card.keeps_numbers(translation, *times)
+    assert everyday_card.keeps_numbers("Hallo!", "Hi!", "Hallo!") is None
+    assert everyday_card.keeps_numbers("Hallo 2!", "Hi!", "Hallo!") is False
+    assert everyday_card.keeps_names("Priya ist in Rom.", "Priya;Rom")
+    assert everyday_card.keeps_names("Priya ist da.", "Priya;Rom") is False
+    assert everyday_card.keeps_names("Sie ist da.", "") is None
+    assert everyday_card.share([True, None, False]) == "1 of 2 (50.0%)"
+
+
+def test_references_keep_everything_and_no_template_has_a_test_sentence():
+    assert len(TEST) == len({source for source, *_ in TEST}) == 150
+    for source, reference, names in TEST:
+        assert everyday_card.keeps_names(reference, names) is not False
+        assert not re.search(r"  |\s$", source + "|" + reference)
+    sources = {source.lower() for source, *_ in TEST}
+    patterns = [re.sub(r"\\{\w+\\}", ".+", re.escape(x)) for x, _ in TEMPLATES]
+    long = [x for x in patterns if len(re.sub(r"\W|\.\+", "", x)) > 12]
+    for pattern in long:
+        assert not [x for x in sources if re.fullmatch(pattern.lower(), x)]
+
+
+def test_templates_have_the_same_slots_on_both_sides(slots):
+    for template in TEMPLATES:
+        source, target = (sorted(re.findall(r"{\w+}", x)) for x in template)
+        assert set(source) == set(target), template
+        assert "{" not in "".join(slots.fill(template))
+
+
+@pytest.mark.parametrize(
+    ("number", "english", "german"),
+    [
+        (7, "seven", "sieben"),
+        (21, "twenty-one", "einundzwanzig"),
+        (38, "thirty-eight", "achtunddreißig"),
+        (100, "a hundred", "hundert"),
+    ],
+)
+def test_number_words(number, english, german):
+    assert everyday_lists.number_words(number) == (english, german)
+
+
+def test_times_and_dates_are_the_same_on_both_sides(slots):
+    for _ in range(300):
+        english, german = slots.time()
+        hour, minute = re.match(r"(\d+)(?::(\d+))?", english).groups()
+        hour = int(hour) % 12 + 12 if "p" in english.lower() else int(hour)
+        hour = hour % 12 if "a" in english.lower() else hour
+        minute = "" if minute is None else f":{minute}"
+        assert german == f"{hour}{minute} Uhr", english
+        english, german = slots.date()
+        months = [x for x in everyday_lists.MONTHS if x[0] in english]
+        day = re.search(r"\b(\d\d?)(?!\d)", english)[1]
+        assert german == f"{day}. {months[0][1]} {english[-4:]}"
+
+
+@pytest.mark.parametrize(
+    ("pair", "pattern"),
+    [
+        (("Tom's car is red.", "Toms Auto ist rot."), r"(.+)'s car|\1s Auto"),
+        (("I saw Mary.", "Ich sah Maria."), r"I saw (.+)\.|Ich sah \1\."),
+    ],
+)
+def test_names_are_replaced_on_both_sides(pair, pattern, slots):
+    english, german = pattern.split("|")
+    for _ in range(50):
+        changed = replace_names(pair, slots)
+        if changed is None:  # no genitive of this name
+            continue
+        name = re.match(english, changed[0])[1]
+        german_name = re.sub(r"^(Mrs?\.?|Ms\.?|Miss) ", "Frau ", name)
+        assert re.match(german.replace(r"\1", german_name), changed[1])
+        assert "Tom" not in changed[0] and "Maria" not in changed[1]
+
+
+def test_what_is_not_replaced(slots):
+    for pair in (
+        ("Tom likes Tom.", "Tom mag sich."),
+        ("Tom Jackson sang.", "Tom Jackson sang."),
+        ("Thomas sang.", "Thomas sang."),
+    ):
+        assert replace_names(pair, slots) is None
+    for pair in (
+        ("I get up at six.", "Ich stehe um sechs auf."),
+        ("Two hundred came.", "Zwei hundert kamen."),
+        ("I have 1 dog.", "Ich habe 1 Hund."),
+        ("At 2:30 p.m.", "Um 2:30 Uhr."),
+    ):
+        assert replace_numbers(pair, slots) is None
+
+
+def test_numbers_are_replaced_on_both_sides(slots):
+    for _ in range(50):
+        pair = "He paid 1,000 yen.", "Er zahlte 1000 Yen."
+        english, german = replace_numbers(pair, slots)
+        digits = [re.findall(r"\d", text) for text in (english, german)]
+        assert digits[0] == digits[1]
+        assert english.count(",") == german.count(".") - 1
+        pair = "I ate at 2:30.", "Ich aß um 2.30 Uhr."
+        english, german = replace_numbers(pair, slots)
+        time = re.search(r"\d+:\d\d", english)[0]
+        assert german == f"Ich aß um {time} Uhr."
+
+
+def test_sentences_are_joined_where_both_languages_can():
+    class First(random.Random):
+        def choice(self, values):
+            return values[0]
+
+    pairs = [("It rains.", "Es regnet."), ("I am ill.", "Ich bin krank.")]
+    assert everyday_variants.join(pairs, First()) == (
+        "It rains, and I am ill.",
+        "Es regnet, und ich bin krank.",
+    )
+    pairs[1] = "I am ill.", "Mir ist schlecht."
+    joined = everyday_variants.join(pairs, First())
+    assert joined[1] == "Es regnet. Mir ist schlecht."
+
+
+def test_the_same_corpus_gives_the_same_variants():
+    pairs = [("Tom isn't here.", "Tom ist nicht hier.")] * 300
+    pairs += [("I have five cats.", "Ich habe fünf Katzen.")] * 10
+    first, second = (
+        list(everyday_variants.variants(pairs, random.Random(1)))
+        for _ in range(2)
+    )
+    assert first == second
+    assert any(source.isupper() for source, _ in first)
