@@ -146,7 +146,11 @@ setup(
     packages=find_packages(include=["keras_transformer*"]),
     package_data={
         "": ["*.pyi"],
-        "keras_transformer": ["py.typed", "models/*/*"],
+        "keras_transformer": [
+            "py.typed",
+            "models/*/*",
+            "models/*/checkpoints/*",
+        ],
         "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.serving": ["templates/*"],
         "keras_transformer.train.data": ["demo/*"],

@@ -57,7 +57,7 @@ from keras_transformer.beam import Translate, translate_command
 """,
     "litert": """
 import keras_transformer as kt
-assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen!"
+assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen."
 """,
     "web": "import keras_transformer.serving.page_routes, uvicorn",
     "ctranslate2": "import ctranslate2",

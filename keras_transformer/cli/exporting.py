@@ -10,7 +10,7 @@ import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.model_folder import INCLUDED
-from keras_transformer.inference.opening import read_folder
+from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.support.errors import InputError
 
 # The page shows it for the included model.
@@ -47,7 +47,8 @@ def export(
         if signatures:
             raise InputError("--signatures needs --format saved-model.")
         model = dataclasses.replace(model, dtype=None)
-    translator = model.open(runs, search, num_translations)
+    folders = [read_run(run).path for run in runs]
+    translator = model.open(folders, search, num_translations)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
     else:

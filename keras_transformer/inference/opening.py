@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
-from keras_transformer.inference.model_folder import find_folder
+from keras_transformer.inference.model_folder import INCLUDED, find_folder
 from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
@@ -23,9 +23,11 @@ def read_folder(path: str | os.PathLike) -> Run | Export:
 
 
 def read_run(path: str | os.PathLike) -> Run:
-    """Returns the description of a run folder."""
+    """Returns the description of a run: for `en-de`, the included run."""
     folder = read_folder(path)
     if isinstance(folder, Export):
+        if folder.path.parent == INCLUDED:
+            return Run.open(f"{folder.path}-run")
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"

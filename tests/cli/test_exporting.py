@@ -31,7 +31,7 @@ def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
     )
     assert (code, err) == (0, "")
     ((paths, options, translator),) = opened
-    assert paths == [str(folder), str(other)]
+    assert paths == [folder, other]
     assert options == dict(
         checkpoint="1",
         dtype="float16",

@@ -11,7 +11,7 @@ import pytest
 from documents import ROOT, blocks, read
 
 import keras_transformer as kt
-from keras_transformer.inference.opening import read_folder
+from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.support.errors import InputError
 
 FOLDER = ROOT / "keras_transformer" / "models" / "en-de"
@@ -75,14 +75,25 @@ def test_other_names_are_folders(name, tmp_path, monkeypatch):
         read_folder(name)
 
 
+def size(folder):
+    return sum(path.stat().st_size for path in folder.rglob("*.*"))
+
+
 def test_size_and_origin():
-    size = sum(path.stat().st_size for path in FOLDER.iterdir())
-    assert size <= 10e6
+    assert size(FOLDER) <= 10e6
+    assert size(read_run("en-de").path) <= 20e6
     metadata = json.loads((FOLDER / "keras_transformer.json").read_text())
     (run,) = metadata["runs"]
-    data = [entry["data"] for entry in run["request"]["corpora"]]
-    assert data == [["tatoeba-en-de"], ["everyday-variants.tsv"]]
+    assert len(run["statistics"]["averaged"]) == 12
     assert not re.search(r'"/', json.dumps(metadata))  # no path of a machine
+
+
+@pytest.mark.slow
+def test_its_run_translates_alike(translator):
+    sources, expected = zip(*table("README.md"), strict=True)
+    run = read_run("en-de")
+    assert run.tokenizer.digest == translator.metadata["tokenizer_sha256"]
+    assert kt.open_translator(run.path)(list(sources)) == list(expected)
 
 
 def test_card_names_licence_and_source():
