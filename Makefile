@@ -19,11 +19,10 @@ PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 	tests/test_losses.py tests/test_masks.py tests/test_metrics.py \
 	tests/test_optimizers.py tests/test_portable_translation.py \
 	tests/test_reference.py tests/test_schedules.py
-# Fewer on JAX, which compiles each operation: each layer and model, training
-# and translation. `make test` has the values and gradients.
+# Fewer on JAX, which compiles each operation: each layer, model and loss. A
+# program of the tests on TensorFlow trains and translates on JAX.
 JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
-	tests/test_model.py tests/test_optimizers.py \
-	tests/test_portable_translation.py tests/test_reference.py
+	tests/test_model.py tests/test_optimizers.py tests/test_reference.py
 SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and

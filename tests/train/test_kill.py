@@ -61,7 +61,7 @@ def test_kills_at_random_moments_change_nothing(folder):
         scored_sentences=5,
         warmup_steps=20,
         learning_rate_scale=4.0,
-        patience=2,
+        patience=1,
         gradient_accumulation_steps=2,
         dtype="mixed_bfloat16",
     )

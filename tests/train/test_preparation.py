@@ -170,7 +170,7 @@ def test_errors_that_are_found_first(prepared, texts, tmp_path):
     check("must end in .tsv", dropped=tmp_path / "dropped.txt")
     check("already exists", output=prepared.path)
     tags = [">>de<<", ">>fr<<"]
-    several = Tokenizer.train(texts.texts("train"), 310, tags=tags)
+    several = Tokenizer.train(texts.texts("train"), 295, tags=tags)
     check("text 1, '100 dog'", tokenizer=several)
     for code in ("en", "de"):
         write_lines(tmp_path / f"valid.{code}", ["a"])
