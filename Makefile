@@ -19,8 +19,9 @@ PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 	tests/test_losses.py tests/test_masks.py tests/test_metrics.py \
 	tests/test_optimizers.py tests/test_portable_translation.py \
 	tests/test_reference.py tests/test_schedules.py
-# Fewer on JAX, which compiles each operation: each layer, model and loss. A
-# program of the tests on TensorFlow trains and translates on JAX.
+# Fewer on JAX, which compiles each operation: each layer, model and loss.
+# tests/test_portable_translation.py, which runs on TensorFlow, starts a program
+# that trains and translates on JAX.
 JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
 	tests/test_model.py tests/test_optimizers.py tests/test_reference.py
 SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py

@@ -149,7 +149,8 @@ setup(
         "keras_transformer": [
             "py.typed",
             "models/*/*",
-            "models/*/checkpoints/*",
+            "models/*/run/*",
+            "models/*/run/checkpoints/*",
         ],
         "keras_transformer.plotting": ["templates/*"],
         "keras_transformer.serving": ["templates/*"],

@@ -1,10 +1,10 @@
-"""Writes the two folders of the included translator.
+"""Writes the folder of the included translator.
 
 python benchmarks/include_en_de.py RUN OUTPUT
 
-RUN is the averaged run of docs/en-de.md. OUTPUT gets `en-de`, the model for
-LiteRT in int8, and `en-de-run`, the run with weights in float16. The README of
-`en-de` is written by hand.
+RUN is the averaged run of docs/en-de.md. OUTPUT is a model for LiteRT in int8,
+and contains the run with weights in float16, `run`. Its README is written by
+hand.
 """
 
 import argparse
@@ -17,14 +17,14 @@ from keras_transformer.inference.weight_files import step_of
 
 
 def main() -> None:
-    """Writes the folders."""
+    """Writes the folder."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("run", type=Path)
     parser.add_argument("output", type=Path)
     options = parser.parse_args()
     translator = kt.open_translator(options.run)
-    kt.export.save_litert(translator, options.output / "en-de", dtype="int8")
-    copy = options.output / "en-de-run"
+    kt.export.save_litert(translator, options.output, dtype="int8")
+    copy = options.output / "run"
     shutil.copytree(options.run, copy)
     run = Run.open(copy)
     step = step_of(run.find_checkpoint())

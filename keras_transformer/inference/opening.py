@@ -27,7 +27,7 @@ def read_run(path: str | os.PathLike) -> Run:
     folder = read_folder(path)
     if isinstance(folder, Export):
         if folder.path.parent == INCLUDED:
-            return Run.open(f"{folder.path}-run")
+            return Run.open(folder.path / "run")
         raise InputError(
             "This needs a run: exports work with translate, evaluate, score "
             f"and serve. Received: {path}, which is an export"
