@@ -32,7 +32,8 @@ _PROBLEMS = {
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
-    "numbers_differ": "outputs with digits that differ from the input",
+    "numbers_differ": "outputs with digits that differ from the input, marked "
+    "by --jsonl",
     "sentences": "inputs of several sentences, which --split-sentences "
     "separates",
 }

@@ -163,7 +163,7 @@ def test_numbers_that_differ_are_marked(tmp_path):
     with served(FakeTranslator()) as server, open_address(server) as page:
         run(page, "Nothing.\nIt differs.")
         page.wait_for_function("find('notes').textContent.includes('digits')")
-        assert page.inner_text("#notes").startswith("Of sentence 2: ")
+        assert page.inner_text("#notes").startswith("Sentence 2 ")
         page.locator("#file").set_input_files(file)
         page.wait_for_selector("#download a")
         incomplete, differing = page.inner_text("#notes").split(".")[:2]
