@@ -44,6 +44,23 @@ _PHONES = [
     "######",
     "11#",
 ]
+_APPS = "WhatsApp Instagram YouTube Telegram LinkedIn Discord Facebook".split()
+
+
+def _letter_chain(names: list[str]) -> dict[str, list[str]]:
+    """Returns the letters that follow two letters in names."""
+    chain = collections.defaultdict(list)
+    for name in filter(str.isalpha, names):
+        letters = f"\n\n{name}\n"
+        for i, letter in enumerate(letters[2:]):
+            chain[letters[i : i + 2]].append(letter)
+    return chain
+
+
+_NAMES = {
+    kind: (names, _letter_chain(names))
+    for kind, names in (("m", MALE), ("f", FEMALE), ("fam", FAMILY))
+}
 
 
 class Slots:
@@ -51,13 +68,6 @@ class Slots:
 
     def __init__(self, draw: random.Random) -> None:
         self.draw = draw
-        # Which letters follow two letters in names.
-        self._start, self._next = "\n\n", collections.defaultdict(list)
-        for name in MALE + FEMALE + FAMILY:
-            if name.isalpha():
-                letters = f"{self._start}{name}\n"
-                for i, letter in enumerate(letters[2:]):
-                    self._next[letters[i : i + 2]].append(letter)
         self._values: dict[str, Callable[[], Pair | str]] = {
             "m": self.male,
             "f": self.female,
@@ -67,6 +77,7 @@ class Slots:
             "city": lambda: draw.choice(CITIES),
             "land": lambda: draw.choice(COUNTRIES),
             "thing": lambda: draw.choice(THINGS),
+            "app": lambda: draw.choice(_APPS),
             "int": lambda: str(draw.randint(2, draw.choice([12, 30, 99, 250]))),
             "num": self.cardinal,
             "dec": self.decimal,
@@ -103,10 +114,11 @@ class Slots:
         """Returns the pair with values for its slots."""
         values = {}
         for name in re.findall(r"\{(\w+)\}", template[0]):
-            if name not in values:
+            while name not in values:
                 value = self._values[name.rstrip("23")]()
                 pair = (value, value) if isinstance(value, str) else value
-                values[name] = pair
+                if pair[1] not in [german for _, german in values.values()]:
+                    values[name] = pair
         filled = (
             template[side].format(**{x: y[side] for x, y in values.items()})
             for side in (0, 1)
@@ -114,16 +126,16 @@ class Slots:
         return tuple(map(_tidy, filled))
 
     def male(self) -> str:
-        return self._name(MALE)
+        return self._name("m")
 
     def female(self) -> str:
-        return self._name(FEMALE)
+        return self._name("f")
 
     def first_name(self) -> str:
-        return self._name(self.draw.choice([MALE, FEMALE]))
+        return self._name(self.draw.choice("mf"))
 
     def family(self) -> str:
-        return self._name(FAMILY)
+        return self._name("fam")
 
     def full_name(self, first: str | None = None) -> str:
         first = first or self.first_name()
@@ -134,17 +146,18 @@ class Slots:
             family += f"-{self.draw.choice(FAMILY)}"
         return f"{first} {family}"
 
-    def _name(self, names: list[str]) -> str:
+    def _name(self, kind: str) -> str:
         """Returns one of the names or, as often, an invented one.
 
         Names that never repeat teach a model to copy instead of to remember.
         """
+        names, chain = _NAMES[kind]
         if self.draw.random() < 0.5:
             return self.draw.choice(names)
         while True:
-            name = self._start + self.draw.choice(self._next[self._start])
+            name = "\n\n" + self.draw.choice(chain["\n\n"])
             while name[-1] != "\n" and len(name) < 16:
-                name += self.draw.choice(self._next[name[-2:]])
+                name += self.draw.choice(chain[name[-2:]])
             if name[-1] == "\n" and len(name) > 5:
                 return name[2:-1]
 
@@ -364,6 +377,7 @@ class Slots:
 
 
 def _tidy(text: str) -> str:
-    """Returns a filled template with one full stop, and a capital first."""
+    """Returns a text with one full stop, and a capital if a word is first."""
     text = re.sub(r"\.\.(?!\.)", ".", text)
-    return text if text[:1] in "@#" else text[:1].upper() + text[1:]
+    is_word = re.match("[a-zäöüß]+(-[a-z]+)?( |$)", text)
+    return text[:1].upper() + text[1:] if is_word else text
