@@ -39,11 +39,11 @@ _ONES = (
     "thirteen fourteen fifteen sixteen seventeen eighteen nineteen"
 ).split()
 _TENS = "twenty thirty forty fifty sixty seventy eighty ninety".split()
-_EINS = (
+_GERMAN_ONES = (
     "null ein zwei drei vier fünf sechs sieben acht neun zehn elf zwölf "
     "dreizehn vierzehn fünfzehn sechzehn siebzehn achtzehn neunzehn"
 ).split()
-_ZEHNER = (
+_GERMAN_TENS = (
     "zwanzig dreißig vierzig fünfzig sechzig siebzig achtzig neunzig"
 ).split()
 
@@ -53,12 +53,12 @@ def number_words(number: int) -> Pair:
     if number == 100:
         return "a hundred", "hundert"
     if number < 20:
-        return _ONES[number], _EINS[number]
+        return _ONES[number], _GERMAN_ONES[number]
     tens, ones = number // 10 - 2, number % 10
-    english, german = _TENS[tens], _ZEHNER[tens]
+    english, german = _TENS[tens], _GERMAN_TENS[tens]
     if ones:
         english = f"{english}-{_ONES[ones]}"
-        german = f"{_EINS[ones]}und{german}"
+        german = f"{_GERMAN_ONES[ones]}und{german}"
     return english, german
 
 
