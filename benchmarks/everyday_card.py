@@ -8,13 +8,12 @@ and other text that a translation must contain, separated by semicolons.
 """
 
 import argparse
-import collections
-import re
 
 from everyday_lists import read_lines
 
 import keras_transformer as kt
 from keras_transformer.tasks.bleu import corpus_scores
+from keras_transformer.tasks.translation import TranslationTask
 
 
 def keeps_names(translation: str, names: str) -> bool | None:
@@ -28,17 +27,16 @@ def keeps_numbers(translation: str, source: str, reference: str) -> bool | None:
 
     Their order and grouping do not count. None if there are none.
     """
-    found, *expected = (
-        collections.Counter(re.findall(r"\d", text))
-        for text in (translation, source, reference)
-    )
-    return found in expected if any(expected) or found else None
+    differ = TranslationTask().numbers_differ
+    if not any(differ(x, "") for x in (translation, source, reference)):
+        return None
+    return not (differ(source, translation) and differ(reference, translation))
 
 
 def share(kept: list[bool | None]) -> str:
     """Returns "81 of 90 (90.0%)" for values that are not None."""
     known = [x for x in kept if x is not None]
-    percent = 100 * sum(known) / max(len(known), 1)
+    percent = 100 * sum(known) / len(known)
     return f"{sum(known)} of {len(known)} ({percent:.1f}%)"
 
 

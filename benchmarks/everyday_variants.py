@@ -1,6 +1,6 @@
 """Writes pairs as people type them, from a corpus of well-formed sentences.
 
-python benchmarks/everyday_variants.py CORPUS OUTPUT.tsv --source en --target de
+python benchmarks/everyday_variants.py CORPUS OUTPUT.tsv
 
 The included translator is trained on them beside the corpus (docs/en-de.md).
 They have other names, places and numbers; letters and messages from
@@ -81,12 +81,11 @@ def forms(pair: Pair, draw: random.Random) -> Iterator[Pair]:
             yield unmarked[0].lower(), unmarked[1]
     if is_drawn("unmarked"):
         yield unmarked
-    if is_drawn("quoted"):
+    if not re.search('["“„]', source + target) and is_drawn("quoted"):
         first, last = draw.choice(_QUOTES)
         yield f"{first}{source}{last}", f"„{target}“"
     if is_drawn("dots"):
-        dots = draw.choice(["…", "…", "..."])
-        yield unmarked[0] + dots, unmarked[1] + dots
+        yield unmarked[0] + draw.choice(["…", "…", "..."]), unmarked[1] + " …"
     if is_drawn("emoji"):
         emoji = draw.choice(_EMOJI) * draw.choice([1, 1, 1, 2, 3])
         yield f"{source} {emoji}", f"{target} {emoji}"
@@ -117,14 +116,11 @@ def join(pairs: list[Pair], draw: random.Random) -> Pair | None:
         starts = words and pair[1].split(" ")[0].lower() == words[1].lower()
         is_statement = joined[0][-1] == joined[1][-1] == "." == pair[0][-1]
         if starts and is_statement and pair[1][-1] == ".":
-            english, german = draw.choice([("and", "und"), ("but", "aber")])
-            first = (
-                words[side] + pair[side][len(words[side]) :] for side in (0, 1)
-            )
-            second = next(first), next(first)
-            joined = (
-                f"{joined[0][:-1]}, {english} {second[0]}",
-                f"{joined[1][:-1]}, {german} {second[1]}",
+            links = draw.choice([("and", "und"), ("but", "aber")])
+            joined = tuple(
+                f"{joined[side][:-1]}, {links[side]} {words[side]}"
+                + pair[side][len(words[side]) :]
+                for side in (0, 1)
             )
         elif all(text[-1] in ".!?,:" for text in joined):
             joined = tuple(map(" ".join, zip(joined, pair, strict=True)))
@@ -137,16 +133,11 @@ def sentences(pairs: list[Pair], draw: random.Random) -> Iterator[Pair]:
     """Yields other sentences: names, numbers, templates."""
     slots = Slots(draw)
     for replace, share in ((replace_names, NAMES), (replace_numbers, NUMBERS)):
-        missing = int(share * len(pairs))
-        while missing > 0:
-            before = missing
-            for pair in draw.sample(pairs, len(pairs)):
-                changed = replace(pair, slots) if missing > 0 else None
-                if changed:
-                    missing -= 1
+        found = [pair for pair in pairs if replace(pair, slots)]
+        if found:
+            for pair in draw.choices(found, k=int(share * len(pairs))):
+                if changed := replace(pair, slots):
                     yield changed
-            if missing == before:
-                break
     templates = read_pairs("templates.tsv")
     for _ in range(round(TEMPLATES * len(pairs) / len(templates))):
         yield from map(slots.fill, templates)
@@ -162,7 +153,7 @@ def variants(pairs: list[Pair], draw: random.Random) -> Iterator[Pair]:
     followers = [pair for pair in both if pair[0].split(" ")[0] in _AND]
     while missing > 0:
         parts = draw.choices(both, k=draw.choice([2, 2, 3]))
-        if draw.random() < 0.5:
+        if followers and draw.random() < 0.5:
             parts[-1] = draw.choice(followers)
         joined = join(parts, draw)
         if joined:
@@ -178,11 +169,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("corpus")
     parser.add_argument("output")
-    parser.add_argument("--source", required=True)
-    parser.add_argument("--target", required=True)
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    corpus = open_corpus(options.corpus, options.source, options.target)
+    corpus = open_corpus(options.corpus, "en", "de")
     held_out = {line.split("\t")[0].lower() for line in read_lines("test.tsv")}
     for split in set(corpus.splits) - {"train"}:
         held_out.update(source.lower() for source, _ in corpus.pairs(split))

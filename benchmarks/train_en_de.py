@@ -91,7 +91,7 @@ def _pad(
     places = begins[chosen, :, None] + np.arange(length)
     ids = shard.ids[np.minimum(places, len(shard.ids) - 1)].astype("int32")
     end = ends[chosen, :, None]
-    ids[places > np.broadcast_to(end, places.shape)] = pad_id
+    ids[places > end] = pad_id
     ids[places == end] = eos_id
     return ids[:, 0], ids[:, 1]
 
