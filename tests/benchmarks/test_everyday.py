@@ -4,18 +4,28 @@ import random
 import re
 import sys
 
-import pytest
-from documents import ROOT
-
-sys.path.append(str(ROOT / "benchmarks"))
 import everyday_card
 import everyday_lists
 import everyday_slots
 import everyday_variants
+import pytest
 from everyday_replacements import replace_names, replace_numbers
 
 TEST = [x.split("\t") for x in everyday_lists.read_lines("test.tsv")]
 TEMPLATES = everyday_lists.read_pairs("templates.tsv")
+
+
+class First(random.Random):
+    """Draws the first value."""
+
+    def random(self):
+        return 0.45  # a name of the list alone, a number in words
+
+    def choice(self, values):
+        return "Sofia" if "Sofia" in values else values[0]
+
+    def randrange(self, start, stop=None):
+        return 0 if stop is None else start
 
 
 @pytest.fixture
@@ -63,8 +73,8 @@ def test_references_keep_everything_and_no_template_has_a_test_sentence():
 
 def test_templates_have_the_same_slots_on_both_sides(slots):
     for template in TEMPLATES:
-        source, target = (sorted(re.findall(r"{\w+}", x)) for x in template)
-        assert set(source) == set(target), template
+        source, target = (set(re.findall(r"{\w+}", x)) for x in template)
+        assert source == target, template
         assert "{" not in "".join(slots.fill(template))
 
 
@@ -104,10 +114,10 @@ def test_times_and_dates_are_the_same_on_both_sides(slots):
 )
 def test_names_are_replaced_on_both_sides(pair, pattern, slots):
     english, german = pattern.split("|")
-    for _ in range(50):
-        changed = replace_names(pair, slots)
-        if changed is None:  # no genitive of this name
-            continue
+    # Some names have no genitive.
+    found = list(filter(None, (replace_names(pair, slots) for _ in range(50))))
+    assert len(found) > 25
+    for changed in found:
         name = re.match(english, changed[0])[1]
         german_name = re.sub(r"^(Mrs?\.?|Ms\.?|Miss) ", "Frau ", name)
         assert re.match(german.replace(r"\1", german_name), changed[1])
@@ -119,13 +129,21 @@ def test_what_is_not_replaced(slots):
         ("Tom likes Tom.", "Tom mag sich."),
         ("Tom Jackson sang.", "Tom Jackson sang."),
         ("Thomas sang.", "Thomas sang."),
+        ("I love New England.", "Ich liebe England."),
     ):
         assert replace_names(pair, slots) is None
     for pair in (
         ("I get up at six.", "Ich stehe um sechs auf."),
         ("Two hundred came.", "Zwei hundert kamen."),
         ("I have 1 dog.", "Ich habe 1 Hund."),
+        ("2 and 2 make four.", "2 und 2 sind vier."),
         ("At 2:30 p.m.", "Um 2:30 Uhr."),
+        ("The 16:49 train", "Der 16:49 Uhr-Zug"),
+        ("It's 4 a.m.", "Es ist 4 in der Früh."),
+        ("It begins by 9.", "Es beginnt vor 9."),
+        ("Around 10 I slept.", "Um 10 schlief ich."),
+        ("From 10 on, I slept.", "Ab 10 Uhr schlief ich."),
+        ("This is Room 12.", "Das ist Zimmer 12."),
     ):
         assert replace_numbers(pair, slots) is None
 
@@ -137,17 +155,28 @@ def test_numbers_are_replaced_on_both_sides(slots):
         digits = [re.findall(r"\d", text) for text in (english, german)]
         assert digits[0] == digits[1]
         assert english.count(",") == german.count(".") - 1
-        pair = "I ate at 2:30.", "Ich aß um 2.30 Uhr."
-        english, german = replace_numbers(pair, slots)
-        time = re.search(r"\d+:\d\d", english)[0]
-        assert german == f"Ich aß um {time} Uhr."
+        pair = "I have 3000 books.", "Ich habe 3.000 Bücher."
+        assert re.search(r" \d{1,4} ", replace_numbers(pair, slots)[0])
+
+
+@pytest.mark.parametrize(
+    ("pair", "expected"),
+    [
+        ("At 2:30|Um 2.30 Uhr", "At 0:00|Um 0:00 Uhr"),
+        ("Five cats|Fünf Katzen", "Two cats|Zwei Katzen"),
+        ("Is five odd|Ist die Fünf eckig", "Is two odd|Ist die Zwei eckig"),
+        ("In Boston|In Boston", "In Munich|In München"),
+        # Sofia is a city, too.
+        ("Mary in Rome|Maria in Rom", "Sofia in Munich|Sofia in München"),
+    ],
+)
+def test_the_first_of_the_names_and_numbers(pair, expected):
+    pair, slots = tuple(pair.split("|")), everyday_slots.Slots(First())
+    changed = replace_numbers(pair, slots) or replace_names(pair, slots)
+    assert "|".join(changed) == expected
 
 
 def test_sentences_are_joined_where_both_languages_can():
-    class First(random.Random):
-        def choice(self, values):
-            return values[0]
-
     pairs = [("It rains.", "Es regnet."), ("I am ill.", "Ich bin krank.")]
     assert everyday_variants.join(pairs, First()) == (
         "It rains, and I am ill.",
@@ -156,6 +185,44 @@ def test_sentences_are_joined_where_both_languages_can():
     pairs[1] = "I am ill.", "Mir ist schlecht."
     joined = everyday_variants.join(pairs, First())
     assert joined[1] == "Es regnet. Mir ist schlecht."
+
+
+def test_slots_differ_and_brands_and_addresses_keep_their_case(slots):
+    for _ in range(50):
+        first, second = slots.fill(("{wd} {wd2}",) * 2)[0].split()
+        assert first != second
+        assert slots.fill(("{thing}",) * 2)[0] in everyday_lists.THINGS
+        assert slots.fill(("{url}",) * 2)[0].islower()
+        assert slots.fill(("{w} birds",) * 2)[0][0].isupper()
+
+
+def test_invented_names_of_men_are_like_names_of_men(slots):
+    known = "\n".join(everyday_lists.MALE)
+    drawn = "\n".join(slots.male() for _ in range(50))
+    assert all(x in known for x in re.findall("(?=(...))", drawn))
+
+
+def test_dots_and_quotes(monkeypatch):
+    for form in ("quoted", "dots"):
+        monkeypatch.setitem(everyday_variants.FORMS, form, 1)
+    found = list(everyday_variants.forms(("Wait.", "Warte."), First()))
+    assert found == [("“Wait.”", "„Warte.“"), ("Wait…", "Warte …")]
+    found = list(everyday_variants.forms(("“No”", "„Nein“"), First()))
+    assert found == [("“No”…", "„Nein“ …")]
+
+
+def test_held_out_sentences_are_not_among_the_variants(tmp_path, monkeypatch):
+    sources = [f"It is a {x}." for x in ("cat", "dog")] + [TEST[0][0], "Yes."]
+    splits = {"valid": sources[:1], "test": sources[1:2], "train": sources * 99}
+    for split, lines in splits.items():
+        for language in ("en", "de"):
+            (tmp_path / f"{split}.{language}").write_text("\n".join(lines))
+    output = tmp_path / "variants.tsv"
+    monkeypatch.setattr(sys, "argv", ["", str(tmp_path), str(output)])
+    everyday_variants.main()
+    lines = output.read_text("utf-8").splitlines()
+    found = {line.split("\t")[0].lower() for line in lines}
+    assert "yes." in found and not found & {x.lower() for x in sources[:3]}
 
 
 def test_the_same_corpus_gives_the_same_variants():

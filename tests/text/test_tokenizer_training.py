@@ -92,7 +92,7 @@ def test_digits_are_pieces_of_their_own():
     assert not [
         x
         for x in tokenizer.pieces()
-        if re.search(r"\d.|.\d", x[:3]) and not x.startswith("<0x")
+        if re.search(r"\d", x) and len(x) > 1 and not x.startswith("<0x")
     ]
 
 
