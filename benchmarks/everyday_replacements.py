@@ -83,7 +83,10 @@ def replace_names(pair: Pair, slots: Slots) -> Pair | None:
 def _replace_person(pair: Pair, name: str, slots: Slots) -> Pair:
     draw_name, forms = _PEOPLE[name]
     source = _once(rf"(?<![\w-]){name}(?![\w-])(?! [A-Z])", pair[0])
-    target = _once(rf"(?<![\w-])({forms})(s?)(?![\w-])(?! [A-Z])", pair[1])
+    # A genitive may stand before a noun, "Toms Auto".
+    target = _once(
+        rf"(?<![\w-])({forms})(?:(s)|(?! [A-Z]))(?![\w-])", pair[1]
+    )
     if not source or not target:
         return pair
     english = german = draw_name(slots)
