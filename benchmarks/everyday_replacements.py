@@ -31,7 +31,7 @@ _PLACES = [
     ("Boston", "Boston", CITIES),
     ("Tokyo", "Tokio|Tokyo", CITIES),
 ]
-_NO_GENITIVE = ("s", "x", "z", "ß", "ce")
+_NO_GENITIVE = ("s", "š", "x", "z", "ß", "ce")
 _GERMAN_WORDS = {number_words(n)[1]: n for n in range(2, 101)}
 _ENGLISH_WORDS = {number_words(n)[0]: n for n in range(2, 100)}
 _WORD = (
@@ -84,9 +84,7 @@ def _replace_person(pair: Pair, name: str, slots: Slots) -> Pair:
     draw_name, forms = _PEOPLE[name]
     source = _once(rf"(?<![\w-]){name}(?![\w-])(?! [A-Z])", pair[0])
     # A genitive may stand before a noun, "Toms Auto".
-    target = _once(
-        rf"(?<![\w-])({forms})(?:(s)|(?! [A-Z]))(?![\w-])", pair[1]
-    )
+    target = _once(rf"(?<![\w-])({forms})(?:(s)|(?! [A-Z]))(?![\w-])", pair[1])
     if not source or not target:
         return pair
     english = german = draw_name(slots)

@@ -121,7 +121,7 @@ def test_names_are_replaced_on_both_sides(pair, pattern, slots):
         name = re.match(english, changed[0])[1]
         german_name = re.sub(r"^(Mrs?\.?|Ms\.?|Miss) ", "Frau ", name)
         assert re.match(german.replace(r"\1", german_name), changed[1])
-        assert "Tom" not in changed[0] and "Maria" not in changed[1]
+        assert changed[0] != pair[0] and changed[1] != pair[1]
 
 
 def test_what_is_not_replaced(slots):
