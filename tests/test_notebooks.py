@@ -1,9 +1,6 @@
 """The notebooks are generated, stored with their outputs, and some are run."""
 
-import os
 import re
-import subprocess
-import sys
 import textwrap
 from pathlib import Path
 from typing import NamedTuple
@@ -33,29 +30,6 @@ class ShortRun(NamedTuple):
 
 
 SHORT_RUNS = {
-    "reuse": ShortRun(
-        {"EPOCHS": "1", "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"},
-        {
-            "fit(classifier, ids, labels)": (
-                "fit(classifier, ids[:12_000], labels[:12_000])"
-            ),
-            "fit(make_classifier(**options), ids, labels)": (
-                "fit(make_classifier(**options), ids[:2_000], labels[:2_000])"
-            ),
-            '    "pre-norm": dict(residual_class=PreNorm),\n': "",
-            '    "gated feed-forward": '
-            "dict(feed_forward_class=GatedFeedForward),\n": "",
-            "fit(make_vision_model(with_attention=False), images, same)": (
-                "fit(make_vision_model(False), images[:2_000], same[:2_000])"
-            ),
-        },
-        """
-        assert keras.backend.backend() == "jax" and len(accuracy) == 2
-        assert accuracy["the paper's layer"] > 0.9
-        assert accuracy["no positions"] < 0.7 and without < 0.7
-        assert with_attention > 0.8
-        """,
-    ),
     "serving": ShortRun(
         {"STEPS": "8"},
         {},
@@ -107,10 +81,6 @@ def test_names_exist(source):
     assert names and all(map(eval, names))
 
 
-# As in a process on JAX where TensorFlow is not installed.
-ON_JAX = "import sys\nsys.modules['tensorflow'] = None\n"
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("smaller")
 @pytest.mark.parametrize("name", SHORT_RUNS)
@@ -127,12 +97,7 @@ def test_runs(name, tmp_path, monkeypatch):
         assert text.count(old) == 1, old
         text = text.replace(old, new)
     program = notebook_program(text) + textwrap.dedent(short_run.check)
-    if name == "reuse":
-        command = [sys.executable, "-c", ON_JAX + program]
-        environment = dict(os.environ, PYTHONPATH=str(ROOT))
-        subprocess.run(command, env=environment, check=True)
-    else:
-        exec(program, {"run_script": run_script})
-        import matplotlib.pyplot
+    exec(program, {"run_script": run_script})
+    import matplotlib.pyplot
 
-        matplotlib.pyplot.close("all")
+    matplotlib.pyplot.close("all")
