@@ -62,8 +62,8 @@ _GERMAN_NUMBER = r"(?<![\w.,:/-])\d+(?:[. ]\d{3})*(?:,\d+)?(?![\w:/]|[.,]\d|-)"
 
 def _once(pattern: str, text: str) -> re.Match | None:
     """Returns the match of a pattern that a text has exactly once."""
-    found = list(re.finditer(pattern, text))
-    return found[0] if len(found) == 1 else None
+    matches = list(re.finditer(pattern, text))
+    return matches[0] if len(matches) == 1 else None
 
 
 def _put(text: str, match: re.Match, new: str) -> str:
@@ -88,13 +88,13 @@ def _replace_person(pair: Pair, name: str, slots: Slots) -> Pair:
     if not source or not target:
         return pair
     english = german = draw_name(slots)
-    kind = slots.draw.random()
+    chance = slots.draw.random()
     # "Mary, are you there?" would be "Frau Weber, bist du da?".
     is_called = re.search(rf"\byou|, {name}|{name},", pair[0], re.I)
     may_have_title = draw_name is Slots.female and not (target[2] or is_called)
-    if kind < 0.25:
+    if chance < 0.25:
         english = german = slots.full_name(english)
-    elif kind < 0.4 and may_have_title:
+    elif chance < 0.4 and may_have_title:
         title = slots.draw.choice(["Mrs.", "Ms.", "Mrs", "Ms", "Miss"])
         family = slots.family()
         english, german = f"{title} {family}", f"Frau {family}"

@@ -1,7 +1,7 @@
 """Names, numbers, dates and addresses in English and German, at random.
 
 `everyday/templates.tsv` has pairs with slots: `{city}` is a city, `{city2}`
-another one. Conventions of the German side: "1.299,99 $", "3 €", "25 %",
+a different city. Conventions of the German side: "1.299,99 $", "3 €", "25 %",
 "15:30 Uhr", "5. Mai 2024"; numeric dates and telephone numbers are copied.
 """
 
@@ -58,8 +58,8 @@ def _letter_chain(names: list[str]) -> dict[str, list[str]]:
 
 
 _NAMES = {
-    kind: (names, _letter_chain(names))
-    for kind, names in (("m", MALE), ("f", FEMALE), ("fam", FAMILY))
+    slot: (names, _letter_chain(names))
+    for slot, names in (("m", MALE), ("f", FEMALE), ("fam", FAMILY))
 }
 
 
@@ -146,12 +146,12 @@ class Slots:
             family += f"-{self.draw.choice(FAMILY)}"
         return f"{first} {family}"
 
-    def _name(self, kind: str) -> str:
-        """Returns one of the names or, as often, an invented one.
+    def _name(self, slot: str) -> str:
+        """Returns a name of the list or, as often, an invented name.
 
         Names that never repeat teach a model to copy instead of to remember.
         """
-        names, chain = _NAMES[kind]
+        names, chain = _NAMES[slot]
         if self.draw.random() < 0.5:
             return self.draw.choice(names)
         while True:
@@ -175,29 +175,29 @@ class Slots:
     def money(self) -> Pair:
         draw = self.draw
         number = draw.randrange(2, 10 ** draw.randint(1, 5))
-        kind = draw.random()
-        if kind < 0.45:
+        chance = draw.random()
+        if chance < 0.45:
             text = f"{number:,}"
-        elif kind < 0.55:
+        elif chance < 0.55:
             text = str(number)
         else:
             text = (
                 f"{number:,}.{draw.choice([0, 50, 99, draw.randrange(100)]):02}"
             )
         german = german_number(text)
-        kind = draw.random()
-        if kind < 0.5:
+        chance = draw.random()
+        if chance < 0.5:
             sign = draw.choice("$$€€€££¥")
             return f"{sign}{text}", f"{german} {sign}"
-        if kind < 0.58:
+        if chance < 0.58:
             sign = draw.choice(["€", " €", "$", " $", "£"])
             return f"{text}{sign}", f"{german} {sign.strip()}"
-        if kind < 0.64:
+        if chance < 0.64:
             code = draw.choice(["EUR", "USD", "CHF", "GBP"])
             before = draw.random() < 0.5
             source = f"{code} {text}" if before else f"{text} {code}"
             return source, f"{german} {code}"
-        if kind < 0.72:
+        if chance < 0.72:
             words = draw.choice(
                 [("million", "Millionen"), ("billion", "Milliarden")]
             )

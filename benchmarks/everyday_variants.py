@@ -109,7 +109,7 @@ def typographic(text: str, draw: random.Random) -> str:
 
 
 def join(pairs: list[Pair], draw: random.Random) -> Pair | None:
-    """Returns two or three pairs as one; None if they are too long."""
+    """Returns two or three pairs as one, or None if they do not fit."""
     joined = pairs[0]
     for pair in pairs[1:]:
         words = _AND.get(pair[0].split(" ")[0])
@@ -133,9 +133,9 @@ def sentences(pairs: list[Pair], draw: random.Random) -> Iterator[Pair]:
     """Yields other sentences: names, numbers, templates."""
     slots = Slots(draw)
     for replace, share in ((replace_names, NAMES), (replace_numbers, NUMBERS)):
-        found = [pair for pair in pairs if replace(pair, slots)]
-        if found:
-            for pair in draw.choices(found, k=int(share * len(pairs))):
+        replaceable = [pair for pair in pairs if replace(pair, slots)]
+        if replaceable:
+            for pair in draw.choices(replaceable, k=int(share * len(pairs))):
                 if changed := replace(pair, slots):
                     yield changed
     templates = read_pairs("templates.tsv")
@@ -148,16 +148,14 @@ def variants(pairs: list[Pair], draw: random.Random) -> Iterator[Pair]:
     others = list(sentences(pairs, draw))
     yield from others
     both = draw.sample(pairs + others, len(pairs) + len(others))
-    missing = int(JOINED * len(pairs))
     # Those that can follow "and" are rare among others.
     followers = [pair for pair in both if pair[0].split(" ")[0] in _AND]
-    while missing > 0:
+    for _ in range(int(JOINED * len(pairs))):
         parts = draw.choices(both, k=draw.choice([2, 2, 3]))
         if followers and draw.random() < 0.5:
             parts[-1] = draw.choice(followers)
         joined = join(parts, draw)
         if joined:
-            missing -= 1
             both.append(joined)
             yield joined
     for pair in both:

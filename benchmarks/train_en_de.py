@@ -20,6 +20,8 @@ from keras_transformer.train.data.prepared import Prepared
 
 # JAX compiles the model for each of these lengths.
 _LENGTHS = (12, 16, 24, 40, 64)
+_BATCH_TOKENS = 32_768
+_MAX_TO_KEEP = 12  # checkpoints
 
 
 class Batches(keras.utils.PyDataset):
@@ -29,7 +31,6 @@ class Batches(keras.utils.PyDataset):
         shards: The ids of the pairs.
         config: Its special tokens end, begin and pad the texts.
         batch_tokens: Number of tokens in a batch, with padding, both sides.
-        seed: The seed of the order.
     """
 
     def __init__(
@@ -37,11 +38,10 @@ class Batches(keras.utils.PyDataset):
         shards: list[TokenShard],
         config: kt.TransformerConfig,
         batch_tokens: int,
-        seed: int = 1,
     ) -> None:
         super().__init__()
         self._bos_id = config.bos_id
-        self._random = np.random.default_rng(seed)
+        self._random = np.random.default_rng(1)
         # Source and labels [number of pairs, length], for each length.
         self._texts: list[tuple[np.ndarray, np.ndarray]] = []
         self._batches: list[tuple[int, np.ndarray]] = []
@@ -99,15 +99,15 @@ def _pad(
 class Checkpoints(keras.callbacks.Callback):
     """Saves the weights after each epoch, and prints the progress."""
 
-    def __init__(self, run: Run, max_to_keep: int) -> None:
+    def __init__(self, run: Run) -> None:
         super().__init__()
-        self._run, self._max_to_keep = run, max_to_keep
+        self._run = run
         self._start = time.monotonic()
 
     def on_epoch_end(self, epoch: int, logs: dict | None = None) -> None:
         """Saves and prints."""
         step = int(self.model.optimizer.iterations)
-        self._run.save_checkpoint(self.model, step, self._max_to_keep)
+        self._run.save_checkpoint(self.model, step, _MAX_TO_KEEP)
         passed = time.monotonic() - self._start
         print(f"epoch {epoch + 1}  step {step:,}  {passed:.0f} s  {logs}")
 
@@ -118,9 +118,6 @@ def main() -> None:
     parser.add_argument("prepared", type=Path)
     parser.add_argument("run", type=Path)
     parser.add_argument("--epochs", type=int, default=41)
-    parser.add_argument("--batch-tokens", type=int, default=32_768)
-    parser.add_argument("--dropout", type=float, default=0.2)
-    parser.add_argument("--max-to-keep", type=int, default=12)
     options = parser.parse_args()
     prepared = Prepared.open(options.prepared)
     tokenizer = prepared.tokenizer
@@ -129,7 +126,7 @@ def main() -> None:
         vocab_size=tokenizer.vocab_size,
         num_layers=6,
         decoder_layers=2,
-        dropout=options.dropout,
+        dropout=0.2,
         max_length=_LENGTHS[-1],
         pad_id=tokenizer.pad_id,
         bos_id=tokenizer.bos_id,
@@ -147,9 +144,9 @@ def main() -> None:
     optimizer = kt.optimizers.adam(config.d_model)
     model.compile(optimizer, kt.LabelSmoothedCrossEntropy())
     model.fit(
-        Batches(prepared.shards, config, options.batch_tokens),
+        Batches(prepared.shards, config, _BATCH_TOKENS),
         epochs=options.epochs,
-        callbacks=[Checkpoints(run, options.max_to_keep)],
+        callbacks=[Checkpoints(run)],
         verbose=0,
     )
 

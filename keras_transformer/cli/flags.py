@@ -256,7 +256,7 @@ class ModelFlags:
 
     def open(
         self,
-        runs: Sequence[str],
+        runs: Sequence[str | os.PathLike],
         search: Mapping[str, Any] | None,
         num_translations: int | None = None,
         task: Task | None = None,

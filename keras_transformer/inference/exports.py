@@ -103,12 +103,10 @@ class Export:
             if count is None:
                 count = min(most, getattr(settings, "beam_size", most))
         if not fits:
-            run = self.path / "run"  # of the included model
-            advice = f"Use {run}" if run.exists() else "Use the run"
             raise InputError(
                 f"{self.path} was exported for a different search. Received: "
-                f"{search}, num_translations={count}. {advice}, or export it "
-                "again."
+                f"{search}, num_translations={count}. Use the run, which "
+                "en-de has in its folder `run`, or export it again."
             )
         return settings, count
 

@@ -115,9 +115,9 @@ def test_times_and_dates_are_the_same_on_both_sides(slots):
 def test_names_are_replaced_on_both_sides(pair, pattern, slots):
     english, german = pattern.split("|")
     # Some names have no genitive.
-    found = list(filter(None, (replace_names(pair, slots) for _ in range(50))))
-    assert len(found) > 25
-    for changed in found:
+    results = [replace_names(pair, slots) for _ in range(50)]
+    assert len(list(filter(None, results))) > 25
+    for changed in filter(None, results):
         name = re.match(english, changed[0])[1]
         german_name = re.sub(r"^(Mrs?\.?|Ms\.?|Miss) ", "Frau ", name)
         assert re.match(german.replace(r"\1", german_name), changed[1])
@@ -205,10 +205,10 @@ def test_invented_names_of_men_are_like_names_of_men(slots):
 def test_dots_and_quotes(monkeypatch):
     for form in ("quoted", "dots"):
         monkeypatch.setitem(everyday_variants.FORMS, form, 1)
-    found = list(everyday_variants.forms(("Wait.", "Warte."), First()))
-    assert found == [("“Wait.”", "„Warte.“"), ("Wait…", "Warte …")]
-    found = list(everyday_variants.forms(("“No”", "„Nein“"), First()))
-    assert found == [("“No”…", "„Nein“ …")]
+    written = list(everyday_variants.forms(("Wait.", "Warte."), First()))
+    assert written == [("“Wait.”", "„Warte.“"), ("Wait…", "Warte …")]
+    written = list(everyday_variants.forms(("“No”", "„Nein“"), First()))
+    assert written == [("“No”…", "„Nein“ …")]
 
 
 def test_held_out_sentences_are_not_among_the_variants(tmp_path, monkeypatch):
@@ -221,8 +221,8 @@ def test_held_out_sentences_are_not_among_the_variants(tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "argv", ["", str(tmp_path), str(output)])
     everyday_variants.main()
     lines = output.read_text("utf-8").splitlines()
-    found = {line.split("\t")[0].lower() for line in lines}
-    assert "yes." in found and not found & {x.lower() for x in sources[:3]}
+    written = {line.split("\t")[0].lower() for line in lines}
+    assert "yes." in written and not written & {x.lower() for x in sources[:3]}
 
 
 def test_the_same_corpus_gives_the_same_variants():
