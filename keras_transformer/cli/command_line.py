@@ -12,7 +12,7 @@ from cyclopts.config import Yaml
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import DescriptionColumn
 
-from keras_transformer.cli.flags import RARE, as_flags
+from keras_transformer.cli.flags import RARE, accept_empty, as_flags
 from keras_transformer.support.errors import InputError
 
 _COLUMNS = (  # no flag is wrapped
@@ -49,7 +49,9 @@ def make_app(name: str, description: str) -> App:
     def launch(
         *tokens: Annotated[
             str,
-            Parameter(show=False, allow_leading_hyphen=True, validator=()),
+            Parameter(
+                show=False, allow_leading_hyphen=True, validator=accept_empty
+            ),
         ],
         config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
         quiet: Annotated[bool, Parameter(group=GENERAL)] = False,

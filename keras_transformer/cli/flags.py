@@ -67,6 +67,14 @@ class CorpusEntry(TypedDict, total=False):
     columns: tuple[int, int]
 
 
+def accept_empty(kind: Any, value: Any) -> None:
+    """A validator for values that may be empty.
+
+    `validator=()` equals no validator, and `Annotated` returns what it made of
+    equal arguments before.
+    """
+
+
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
 NumTranslations = Annotated[PositiveInteger | None, Parameter(name="--n-best")]
 Workers = Annotated[

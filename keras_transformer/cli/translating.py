@@ -37,7 +37,7 @@ _PROBLEMS = {
     "sentences": "inputs of several sentences, which --split-sentences "
     "separates",
 }
-_PREFIX = Parameter(allow_leading_hyphen=True, validator=())  # may be empty
+_PREFIX = Parameter(allow_leading_hyphen=True, validator=flags.accept_empty)
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
 
