@@ -78,19 +78,6 @@ def test_templates_have_the_same_slots_on_both_sides(slots):
         assert "{" not in "".join(slots.fill(template))
 
 
-@pytest.mark.parametrize(
-    ("number", "english", "german"),
-    [
-        (7, "seven", "sieben"),
-        (21, "twenty-one", "einundzwanzig"),
-        (38, "thirty-eight", "achtunddreißig"),
-        (100, "a hundred", "hundert"),
-    ],
-)
-def test_number_words(number, english, german):
-    assert everyday_lists.number_words(number) == (english, german)
-
-
 def test_times_and_dates_are_the_same_on_both_sides(slots):
     for _ in range(300):
         english, german = slots.time()
@@ -103,25 +90,6 @@ def test_times_and_dates_are_the_same_on_both_sides(slots):
         months = [x for x in everyday_lists.MONTHS if x[0] in english]
         day = re.search(r"\b(\d\d?)(?!\d)", english)[1]
         assert german == f"{day}. {months[0][1]} {english[-4:]}"
-
-
-@pytest.mark.parametrize(
-    ("pair", "pattern"),
-    [
-        (("Tom's car is red.", "Toms Auto ist rot."), r"(.+)'s car|\1s Auto"),
-        (("I saw Mary.", "Ich sah Maria."), r"I saw (.+)\.|Ich sah \1\."),
-    ],
-)
-def test_names_are_replaced_on_both_sides(pair, pattern, slots):
-    english, german = pattern.split("|")
-    # Some names have no genitive.
-    results = [replace_names(pair, slots) for _ in range(50)]
-    assert len(list(filter(None, results))) > 25
-    for changed in filter(None, results):
-        name = re.match(english, changed[0])[1]
-        german_name = re.sub(r"^(Mrs?\.?|Ms\.?|Miss) ", "Frau ", name)
-        assert re.match(german.replace(r"\1", german_name), changed[1])
-        assert changed[0] != pair[0] and changed[1] != pair[1]
 
 
 def test_what_is_not_replaced(slots):
@@ -146,17 +114,6 @@ def test_what_is_not_replaced(slots):
         ("This is Room 12.", "Das ist Zimmer 12."),
     ):
         assert replace_numbers(pair, slots) is None
-
-
-def test_numbers_are_replaced_on_both_sides(slots):
-    for _ in range(50):
-        pair = "He paid 1,000 yen.", "Er zahlte 1000 Yen."
-        english, german = replace_numbers(pair, slots)
-        digits = [re.findall(r"\d", text) for text in (english, german)]
-        assert digits[0] == digits[1]
-        assert english.count(",") == german.count(".") - 1
-        pair = "I have 3000 books.", "Ich habe 3.000 Bücher."
-        assert re.search(r" \d{1,4} ", replace_numbers(pair, slots)[0])
 
 
 @pytest.mark.parametrize(
@@ -185,30 +142,6 @@ def test_sentences_are_joined_where_both_languages_can():
     pairs[1] = "I am ill.", "Mir ist schlecht."
     joined = everyday_variants.join(pairs, First())
     assert joined[1] == "Es regnet. Mir ist schlecht."
-
-
-def test_slots_differ_and_brands_and_addresses_keep_their_case(slots):
-    for _ in range(50):
-        first, second = slots.fill(("{wd} {wd2}",) * 2)[0].split()
-        assert first != second
-        assert slots.fill(("{thing}",) * 2)[0] in everyday_lists.THINGS
-        assert slots.fill(("{url}",) * 2)[0].islower()
-        assert slots.fill(("{w} birds",) * 2)[0][0].isupper()
-
-
-def test_invented_names_of_men_are_like_names_of_men(slots):
-    known = "\n".join(everyday_lists.MALE)
-    drawn = "\n".join(slots.male() for _ in range(50))
-    assert all(x in known for x in re.findall("(?=(...))", drawn))
-
-
-def test_dots_and_quotes(monkeypatch):
-    for form in ("quoted", "dots"):
-        monkeypatch.setitem(everyday_variants.FORMS, form, 1)
-    written = list(everyday_variants.forms(("Wait.", "Warte."), First()))
-    assert written == [("“Wait.”", "„Warte.“"), ("Wait…", "Warte …")]
-    written = list(everyday_variants.forms(("“No”", "„Nein“"), First()))
-    assert written == [("“No”…", "„Nein“ …")]
 
 
 def test_held_out_sentences_are_not_among_the_variants(tmp_path, monkeypatch):

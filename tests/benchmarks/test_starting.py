@@ -2,7 +2,6 @@
 
 import os
 import runpy
-import subprocess
 import sys
 
 import pytest
@@ -33,14 +32,3 @@ def test_imports(program, monkeypatch):
             file = getattr(sys.modules[name], "__file__", None) or ""
             if file.startswith(str(ROOT / "benchmarks")):
                 del sys.modules[name]
-
-
-def test_systems_that_do_not_exist():
-    program = ROOT / "benchmarks" / "decoding.py"
-    result = subprocess.run(
-        [sys.executable, program, "--systems", "nobody"],
-        capture_output=True,
-        text=True,
-    )
-    assert result.returncode == 2 and result.stdout == ""
-    assert result.stderr.endswith("such as ours or litert. Received: nobody\n")

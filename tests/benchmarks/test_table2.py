@@ -42,18 +42,6 @@ def test_products_are_those_of_the_graph(sizes):
     assert counted == pytest.approx(expected, rel=0.06)
 
 
-def test_the_decoder_has_its_own_sizes():
-    base = forward_flops(config(), 10, 8)
-    layer = forward_flops(config(decoder_layers=3), 10, 8) - base
-    # Half of queries and output, and of keys and values; pairs; network.
-    half, pairs = 2 * 128 * 256, 2 * 256 * 8 * (8 + 10)
-    assert layer == half * (3 * 8 + 10) + pairs + 8 * 4 * 128 * 512
-    wider = forward_flops(config(decoder_d_ff=513), 10, 8)
-    assert wider - base == 2 * 8 * 4 * 128
-    # Together the heads of the decoder are as wide as the encoder's.
-    assert forward_flops(config(decoder_heads=2), 10, 8) == base
-
-
 def test_a_window_counts_its_keys_only():
     # Two layers of four heads; d_k and d_v are 32. Attention to the memory
     # has no window.

@@ -68,13 +68,6 @@ def test_rows_that_would_be_equal_are_left_out(table3):
     assert set(TABLE_3) - set(rows) == {"D-smoothing-0.2"}
 
 
-def test_the_recipe_has_checkpoints_to_average(table3):
-    recipe = table3.make_recipe("tiny", steps=400)
-    assert (recipe.steps_per_epoch, recipe.scored_sentences) == (10, 0)
-    recipe = table3.make_recipe("tiny", steps=30, steps_per_epoch=7)
-    assert recipe.steps_per_epoch == 7
-
-
 def sentences(seed, share=0.0, of=None):
     """Returns sentences, or some with a share of their words replaced."""
     generator = random.Random(seed)

@@ -1,7 +1,6 @@
 """The batches from which the included translator is trained on JAX."""
 
 import numpy as np
-import pytest
 import train_en_de
 
 import keras_transformer as kt
@@ -50,12 +49,3 @@ def test_batches_have_each_pair_once_with_its_special_tokens():
     before = batches[0][1].tolist()
     batches.on_epoch_end()
     assert before != batches[0][1].tolist()
-
-
-@pytest.mark.parametrize("length", train_en_de._LENGTHS)
-def test_a_pair_has_the_shortest_length_that_fits(length):
-    rows = 64 // length
-    pairs = [[np.full(length - 1, 7), np.array([8])]] * rows
-    batches = train_en_de.Batches([shard(pairs)], CONFIG, batch_tokens=128)
-    assert len(batches) == 1
-    assert batches[0][1].shape == (rows, length)

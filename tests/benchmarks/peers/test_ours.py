@@ -9,14 +9,7 @@ import pytest
 from documents import ROOT
 
 pytestmark = pytest.mark.slow
-SCRIPTS = (
-    "workload",
-    "keras_fit",
-    "ours",
-    "ours_decoding",
-    "export_models",
-    "ctranslate2_decoding",
-)
+SCRIPTS = ("workload", "keras_fit", "ours", "ours_decoding")
 
 
 @pytest.fixture
@@ -45,9 +38,6 @@ def run(monkeypatch, capsys):
 def test_training(run):
     (result,) = run("ours", "--steps", "2")
     assert (result["system"], result["mode"]) == ("ours", "graph")
-    # Embedding; attention, feed-forward network and norms of both layers.
-    expected = 2_000 * 8 + (4 + 8) * 8 * 8 + 2 * (2 * 8 * 12 + 12 + 8) + 5 * 16
-    assert result["parameters"] == expected
     # The start of untrained weights, from which it decreases.
     first, second, third = result["losses"]
     assert math.log(2_000) + 0.1 > first > second > third > 5
@@ -69,28 +59,4 @@ def test_decoding(run, mode):
         milliseconds = result["milliseconds"]
         calls = {1: 4, 3: 1}[result["batch"]]
         assert len(milliseconds) == 2 * calls and min(milliseconds) > 0
-        # Both are rounded.
-        tokens = calls * result["batch"] * result["length"]
-        assert result["tokens_per_second"] == pytest.approx(
-            [
-                1e3 * tokens / sum(milliseconds[i : i + calls])
-                for i in (0, calls)
-            ],
-            rel=0.05,
-        )
-
-
-def test_decoding_with_the_same_weights(run, monkeypatch, tmp_path):
-    arguments = ["export_models", f"--output={tmp_path}", "--shapes", "small"]
-    monkeypatch.setattr(sys, "argv", arguments)
-    importlib.import_module("export_models").main()
-    results = run(
-        "ctranslate2_decoding",
-        f"--model={tmp_path / 'small' / 'ctranslate2'}",
-        *("--batches", "1", "3", "--lengths", "4", "--mode", "workers"),
-    )
-    assert [(one["batch"], one["length"]) for one in results] == [
-        (1, 4),
-        (3, 4),
-    ]
-    assert all(min(one["tokens_per_second"]) > 0 for one in results)
+        assert len(result["tokens_per_second"]) == 2
