@@ -23,14 +23,6 @@ def test_train_reports_what_it_drops(trained):
     assert out.endswith(f"The run is in {trained.run}\n")
 
 
-def test_train_writes_checkpoints_and_a_log(trained):
-    names = sorted(p.name for p in (trained.run / "checkpoints").glob("step*"))
-    assert names == [f"step-{n:08d}.weights.h5" for n in (1, 2)]
-    header, *lines = (trained.run / "log.csv").read_text().splitlines()
-    assert {"loss", "val_loss", "val_perplexity"} <= set(header.split(","))
-    assert len(lines) == 2
-
-
 @pytest.fixture
 def calls(monkeypatch):
     """Replaces the training; holds the arguments of each call."""
@@ -167,6 +159,3 @@ def test_presets_lists_every_preset_beside_the_paper(run_cli):
     assert rows["base"][5:8] == ["65M,", "4.92,", "25.8"]
     assert rows["big"][4:8] == ["300,000", "213M,", "4.33,", "26.4"]
     assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "for", "the"]
-
-
-# === main ===

@@ -96,16 +96,6 @@ def test_nothing_is_translated_of_files_with_an_invalid_line(
     assert not output.exists()
 
 
-def test_an_invalid_line_of_a_pipe_leaves_no_output(
-    run_cli, opened, folder, monkeypatch, tmp_path
-):
-    output = tmp_path / "new"
-    set_stdin(monkeypatch, Chunks([b"a\nb\n\xff\nc\n"]))
-    result = run_cli("translate", folder, "--output", output)
-    check_error(result, "UTF-8", "line 3")
-    assert not output.exists()
-
-
 def test_translate_as_json(run_cli, opened, folder, monkeypatch):
     long = "limit " * 32
     set_stdin(monkeypatch, Chunks([f"schläft\n\n{long}\n".encode()]))

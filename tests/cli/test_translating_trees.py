@@ -19,12 +19,6 @@ SMALL = (
     "--batch-tokens 256 --max-length 40 --num-layers 1 --d-model 8 --d-ff 8 "
     "--num-heads 2 --scored-sentences 1"
 ).split()
-SENTENCES = "The dog sees a tree.\n\n(the cat) can't go\n \t\n\x01\n"
-WORDS = [
-    "The dog sees a tree .".split(),
-    "-LRB- the cat -RRB- ca n't go".split(),
-    ["\x01"],  # without tokens, but a word
-]
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +57,6 @@ def test_evaluate_measures_brackets(run_cli, trained):
     # Hardly trained, it repeats itself.
     assert results["repaired"] > 0
     assert f"repaired        {results['repaired']:6,}  of the" in out
-
-
-def test_parse_prints_trees(run_cli, trained, monkeypatch):
-    run, _ = trained
-    set_stdin(monkeypatch, Chunks([SENTENCES.encode()]))
-    flags = ("--beam-size", 1, "--extra-length", 5)
-    code, out, err = run_cli("translate", run, "--one-line", *flags)
-    assert code == 0
-    first, empty, third, blank, fifth = out.split("\n")[:5]
-    assert empty == blank == ""
-    trees = [Tree.from_string(text) for text in (first, third, fifth)]
-    assert [tree.words for tree in trees] == WORDS
-    assert "perhaps incomplete: 2" in err
 
 
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]

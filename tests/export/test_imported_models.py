@@ -12,7 +12,6 @@ import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
 from keras_transformer.export.saved_model.signatures import Signatures
 from keras_transformer.inference.served import ServedTranslator
-from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
 # Blank, and with a soft hyphen, which imported vocabularies keep.
@@ -76,10 +75,3 @@ def test_scores(translator, served):
     assert abs(first.score - other.score) > 1e-3
     (score,) = served.score(["\u00ad"], [""])
     assert score.log_prob == 0
-
-
-def test_unknown_languages(translator, served):
-    with pytest.raises(InputError, match="deu, fra. .*>>de<< in text 2"):
-        served(["dog", ">>de<< dog"])
-    with pytest.raises(InputError, match=">>de<< in text 1"):
-        translator.attention(">>de<< dog")

@@ -78,20 +78,6 @@ def test_sources_may_have_no_end_token(model, tokenizer, monkeypatch):
     np.testing.assert_allclose(found.log_prob, expected, rtol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("factor", "extra", "expected"),
-    [(1.5, 0, 7), (0.0, 0, 1), (2.0, 5, 15), (500.0, 0, 24)],
-)
-def test_the_limit_is_a_multiple_of_the_source(
-    model, tokenizer, factor, extra, expected
-):
-    settings = kt.BeamSearch(length_factor=factor, extra_length=extra)
-    translator = kt.Translator(model, tokenizer, settings)
-    source, prefix = [5, 6, 7, 8], [5, 6]  # 5 tokens with the end token
-    limits = translator.limits([source] * 2, [[], prefix])
-    assert limits.tolist() == [expected, min(expected + 2, 24)]
-
-
 def test_special_tokens_are_banned(translator):
     assert translator.engine.special_ids == (2, 3, 0, (0, 1, 2))
 

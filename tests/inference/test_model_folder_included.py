@@ -116,8 +116,11 @@ assert translator.score("Stop!", found[0].texts[0]).log_prob < 0
 names = {name.split(".")[0] for name in set(sys.modules) - before}
 print(*sorted(names - set(sys.stdlib_module_names)))
 
+from keras_transformer import serving
 from keras_transformer.cli import main
 
+serving.serve = lambda translator, *_: serving.make_app(translator, "", 9)
+assert main(["serve", "en-de", "--port", "0"]) == 0
 sys.exit(main(["translate", "en-de"]))
 """
 # The packages that ai_edge_litert imports differ between its versions.

@@ -116,17 +116,6 @@ def test_numbers_that_differ_are_reported(translator):
     assert [x.numbers_differ for x in found] == [True, False]
 
 
-def test_tensors_and_datasets_of_texts(translator):
-    texts = tf.constant(["dog", "cat"])
-    assert translator(texts[1]) == "Katze"
-    dataset = tf.data.Dataset.from_tensor_slices(texts)
-    for several in (texts, [texts[0], np.array("cat")], dataset):
-        assert translator(several) == ["Hund", "Katze"]
-    for nothing in ([], tf.constant([], tf.string)):
-        assert translator(nothing) == translator.translate(nothing) == []
-        assert translator.score(nothing, nothing) == []
-
-
 # === The limits of the model and of the search ===
 
 
@@ -174,18 +163,6 @@ def test_a_prefix_is_kept_whatever_the_limits(eager):
 
 
 # === Scores ===
-
-
-@pytest.mark.parametrize("form", ["wu", "power", "power_without_end"])
-def test_the_score_of_a_translation_is_the_search_s(eager, form):
-    translator = eager(
-        kt.BeamSearch(2, 1.5, extra_length=12, length_penalty=form)
-    )
-    texts = ["dog", "The red cat sleeps."]
-    found = translator.translate(texts)
-    scores = translator.score(texts, [x.texts[0] for x in found])
-    for score, translation in zip(scores, found, strict=True):
-        assert score.score == pytest.approx(translation.scores[0], rel=1e-4)
 
 
 def test_log_probability_and_perplexity(model, tokenizer):
