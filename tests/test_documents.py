@@ -10,7 +10,7 @@ from unittest import mock
 import keras
 import numpy as np
 import pytest
-from documents import DOCUMENTS, ROOT, all_blocks, blocks, read
+from documents import ROOT, all_blocks, blocks, read
 from helpers import randomise
 from programs import inside, run_script, smaller  # noqa: F401
 from run_fixtures import create_run
@@ -213,23 +213,6 @@ def test_training_programs(tmp_path, monkeypatch):
     assert 6.9 < loss < 9.2
     assert results["loss"] == pytest.approx(loss, rel=1e-5)
     assert (tmp_path / "best.keras").exists()
-
-
-def test_every_program_is_run():
-    # They need a server, a downloaded model and Argos Translate.
-    not_run = "serving import argos"
-    here = "guide layers training"
-    # In test_translate_transform, test_model_folder_included,
-    # test_translating_trees, test_litert_specification, test_to_ctranslate2
-    # and test_huggingface.
-    elsewhere = (
-        "bulk en-de parsing litert-format litert ctranslate2 huggingface"
-    )
-    pages = f"{not_run} {here} {elsewhere}".split()
-    assert {d for d in DOCUMENTS if blocks(d, "python")} == {
-        "README.md",
-        *(f"docs/{page}.md" for page in pages),
-    }
 
 
 # === From your own data to a served model ===

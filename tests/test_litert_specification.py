@@ -1,12 +1,8 @@
 """docs/litert-format.md is enough to use the two signatures."""
 
-import json
-import re
-
 import numpy as np
 import pytest
-from ai_edge_litert.interpreter import Interpreter
-from documents import blocks, read
+from documents import blocks
 from helpers import randomise
 from translation_fixtures import PAIRS
 
@@ -127,44 +123,3 @@ def test_the_first_program_of_the_page(folder):
     found = [translation.texts[0] for translation in names["translations"]]
     assert found == translate(sentences)
     assert names["greedy"].search == kt.BeamSearch(beam_size=1)
-
-
-def test_tables_name_all_inputs_and_outputs(folder):
-    model = Interpreter(str(folder / "model.tflite"))
-    sections = re.split("^##+ ", read("docs/litert-format.md"), flags=re.M)
-    for name in ("encode", "decode_step"):
-        (section,) = [
-            s for s in sections if s.startswith(f"Signature `{name}`")
-        ]
-        inputs, outputs = (
-            first_cells(rows)
-            for rows in re.findall(r"(?:^\| `.*\n)+", section, re.M)
-        )
-        signature = model.get_signature_runner(name)
-        assert inputs == generic(signature.get_input_details())
-        assert outputs == generic(signature.get_output_details())
-
-
-def first_cells(rows):
-    """Returns the code in the first cells of the rows of a table."""
-    cells = re.findall(r"^\| (`.*?) \|", rows, re.M)
-    return {name for cell in cells for name in re.findall("`(.*?)`", cell)}
-
-
-def generic(names):
-    """Returns `keys_n` for `keys_0`, and `heads_H` for `heads_4`."""
-    letters = {"heads": "H", "joint": "H"}
-    return {
-        re.sub(r"\d+$", letters.get(name.partition("_")[0], "n"), name)
-        for name in names
-    }
-
-
-def test_the_page_has_the_keys_of_the_metadata(folder):
-    table = re.search(
-        r"^\| key .*\n(?:\|.*\n)+", read("docs/litert-format.md"), re.M
-    )
-    found = json.loads((folder / "keras_transformer.json").read_text("utf-8"))
-    assert first_cells(table[0]) <= set(found)
-    (row,) = (line for line in table[0].splitlines() if "`search`" in line)
-    assert set(found["search"]) < set(re.findall(r"`(\w+)`", row))

@@ -32,15 +32,6 @@ def test_each_token_against_an_explicit_target(smoothing, dtype):
     np.testing.assert_allclose(to_numpy(found), expected, rtol=1e-5)
 
 
-def test_the_other_tokens_share_the_smoothing():
-    # With two tokens the other one has all of ε.
-    logits = np.array([[[0.0, 3.0]]], "float32")
-    found = smoothed_cross_entropy(np.array([[1]]), logits, 0.25)
-    log_p = -np.log1p(np.exp([3.0, -3.0]))
-    expected = -(0.25 * log_p[0] + 0.75 * log_p[1])
-    np.testing.assert_allclose(to_numpy(found), [[expected]], rtol=1e-5)
-
-
 @pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
 @pytest.mark.parametrize("smoothing", SMOOTHINGS)
 def test_gradient_is_softmax_minus_target(smoothing, dtype):

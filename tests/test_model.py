@@ -106,16 +106,6 @@ def test_padding_of_a_batch_has_no_influence(changes):
     np.testing.assert_allclose(to_numpy(alone), together, atol=1e-5)
 
 
-def test_every_source_token_has_influence(model):
-    before = to_numpy(model(BOTH))
-    for position in range(6):
-        source = SOURCE.copy()
-        source[1, position] = 11
-        after = to_numpy(model({"source": source, "target": TARGET}))
-        assert np.abs(after - before)[1].max() > 1e-4
-        np.testing.assert_allclose(after[0], before[0], atol=1e-5)
-
-
 @pytest.mark.parametrize(
     "policy",
     [
@@ -234,15 +224,6 @@ def test_fit_learns_to_copy_and_a_saved_model_resumes(policy, tmp_path):
     assert set(expected) == set(found) >= {"loss", "nll", "accuracy"}
     for name, values in expected.items():
         np.testing.assert_allclose(values, found[name], rtol=1e-3)
-
-
-def test_weights_are_saved_and_loaded(tmp_path):
-    model = small(positional_encoding="learned")
-    other = kt.Transformer(model.config)
-    model.save_weights(tmp_path / "model.weights.h5")
-    assert np.abs(to_numpy(other(BOTH)) - to_numpy(model(BOTH))).max() > 0.1
-    other.load_weights(tmp_path / "model.weights.h5")
-    np.testing.assert_array_equal(to_numpy(other(BOTH)), to_numpy(model(BOTH)))
 
 
 @pytest.mark.skipif(BACKEND != "tensorflow", reason="writes a SavedModel")

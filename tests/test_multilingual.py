@@ -98,23 +98,6 @@ def test_it_translates_to_the_language_that_is_asked_for(folder, translators):
         plain.translate(">>nld<< one")
 
 
-def test_the_run_records_its_corpora(folder):
-    run = kt.Run.open(folder / "run")
-    given = yaml.safe_load((folder / "flags.yaml").read_text())
-    for own, entry in zip(
-        run.request["corpora"], given["corpora"], strict=True
-    ):
-        assert own == {**entry, "source": "en", "data": [entry["data"]]}
-    assert "data" not in run.request
-    assert run.languages == ("en", None)
-    assert run.statistics["pairs"] == 60
-    prepared = folder / "run" / "data" / "prepared.json"
-    parts = json.loads(prepared.read_text())["parts"]
-    assert [x["statistics"]["pairs"] for x in parts] == [30, 30]
-    tokens = [x["statistics"]["source_tokens"] for x in parts]
-    assert tokens[1] == tokens[0] + 30  # a second tag
-
-
 def test_evaluate_scores_each_corpus(folder, capsys):
     assert cli.main(["evaluate", str(folder / "run")]) == 0
     (results,) = json.loads((folder / "run" / "results.json").read_text())
@@ -131,17 +114,6 @@ def test_evaluate_scores_each_corpus(folder, capsys):
     # Each part is scored on its own sentences.
     chrf = [part["chrf"] for part in results["parts"]]
     assert min(chrf) <= results["chrf"] <= max(chrf)
-
-
-def test_prepared_corpora_are_read_again(folder):
-    corpus = kt.train.open_corpus(str(folder / "run" / "data"))
-    values = yaml.safe_load((folder / "flags.yaml").read_text())
-    given = kt.train.open_corpora(values["corpora"], "en")
-    assert (corpus.source, corpus.target) == ("en", None)
-    assert list(map(str, corpus.parts)) == list(map(str, given.parts))
-    assert [x.weight for x in corpus.parts] == [1, 2]
-    assert list(corpus.pairs("valid")) == list(given.pairs("valid"))
-    assert corpus.prepared.tokenizer.tags == [">>deu<<", ">>fra<<", "<bt>"]
 
 
 def test_litert_translates(translators, tmp_path):

@@ -295,22 +295,6 @@ def test_stops_when_no_live_hypothesis_can_win(find, log_probs, alpha, steps):
     assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), second]
 
 
-@pytest.mark.parametrize("beam_size", [1, 2])
-@pytest.mark.parametrize("limit", [1, 3])
-def test_a_hypothesis_at_the_limit_pays_for_its_end_token(
-    find, limit, beam_size
-):
-    table = random_table(0)
-    for distribution in table.values():
-        distribution[EOS] = -20.0
-    result, steps = find(BeamSearch(beam_size), [table], [limit])
-    assert len(steps) == limit
-    best, *_ = found = hypotheses(result, 0)
-    assert len(best[1]) == limit and best[1].index(EOS) == limit - 1
-    np.testing.assert_allclose(best[0], score(table, best[1], 0.6), rtol=1e-5)
-    assert len(found) == min(beam_size, 2 ** (limit - 1))
-
-
 @pytest.mark.parametrize("banned", [(), (UNK,), BANNED, (*BANNED, B)])
 def test_banned_ids(find, banned):
     tables = [random_table(seed) for seed in range(10)]

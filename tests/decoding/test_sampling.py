@@ -25,14 +25,14 @@ from search_tables import (
     tables_as_step,
 )
 
-from keras_transformer.decoding import beam_search, sample
+from keras_transformer.decoding import sample
 from keras_transformer.decoding.sampling import (
     _choose,
     _draw,
     _filtered,
     _random_numbers,
 )
-from keras_transformer.decoding.settings import BeamSearch, Sampling
+from keras_transformer.decoding.settings import Sampling
 
 MANY = 2000
 # Of a chi-square distribution with up to 14 degrees of freedom, 36.1 is
@@ -116,6 +116,9 @@ def distribution(table, max_length, *settings):
         (1.5, 0, 0.5),
         # Top-p counts what top-k has left: of two tokens the first is enough.
         (1.0, 2, 0.55),
+        # The best token alone.
+        (0.01, 0, 1.0),
+        (1.0, 0, 1e-6),
     ],
 )
 def test_frequencies_are_those_of_the_filtered_distribution(
@@ -144,26 +147,6 @@ def test_frequencies_are_those_of_the_filtered_distribution(
             for ids, p in expected.items()
         )
         assert chi_square < CHI_SQUARE, (found, expected)
-
-
-@pytest.mark.parametrize(
-    "settings",
-    [dict(top_k=1), dict(top_p=1e-6), dict(temperature=1e-3)],
-)
-def test_greedy_limits(settings):
-    tables = [random_table(seed) for seed in range(20)]
-    limits = [1 + seed % LONGEST for seed in range(20)]
-    step, cache, _ = tables_as_step(tables, 1)
-    greedy = beam_search(
-        step, cache, tf.constant(limits), BeamSearch(1), **TOKENS
-    )
-    greedy = tf.nest.map_structure(lambda x: x.numpy(), greedy)
-    found, _ = sample_tables(tables, limits, num_samples=3, **settings)
-    for row in range(20):
-        ((expected, ids),) = hypotheses(greedy, row)
-        for value, same in hypotheses(found, row):
-            assert same == ids
-            assert value == pytest.approx(expected, rel=1e-5)
 
 
 def test_samples_depend_on_the_seed():

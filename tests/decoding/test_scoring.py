@@ -7,7 +7,7 @@ import pytest
 import tensorflow as tf
 from search_tables import PENALTIES, penalty
 
-from keras_transformer.decoding import beam_search, token_log_probs
+from keras_transformer.decoding import token_log_probs
 from keras_transformer.decoding.settings import BeamSearch
 
 PAD, BOS, EOS = 0, 1, 2
@@ -64,31 +64,3 @@ def test_low_precision_logits_are_scored_in_float32():
     expected = numpy_scores(labels, tf.cast(logits, tf.float32).numpy(), SUM)
     # A sum in bfloat16 would be off by a hundredth.
     np.testing.assert_allclose(scores, expected, rtol=1e-5)
-
-
-@pytest.mark.parametrize("settings", ALL_SETTINGS[1::2])
-def test_searched_scores_are_those_of_force_decoding(settings):
-    # The next token depends on the last one only: no cache is needed.
-    table = np.random.default_rng(0).normal(size=(VOCAB, VOCAB))
-    table = tf.constant(table * 2, tf.float32)
-
-    def step(ids, parents, cache, index):
-        return tf.nn.log_softmax(tf.gather(table, ids)), cache
-
-    result = beam_search(
-        step,
-        (),
-        tf.constant([6, 3]),
-        settings,
-        bos_id=BOS,
-        eos_id=EOS,
-        pad_id=PAD,
-        banned_ids=(PAD, BOS),
-    )
-    lengths = result.lengths.numpy()
-    assert len(set(lengths.flatten())) > 1
-    for beam in range(4):
-        labels = result.ids[:, beam]  # [B, T]
-        inputs = tf.concat([tf.fill([2, 1], BOS), labels[:, :-1]], axis=1)
-        scores = scores_of(labels, tf.gather(table, inputs), settings)
-        np.testing.assert_allclose(scores, result.scores[:, beam], rtol=1e-5)

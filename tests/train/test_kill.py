@@ -4,7 +4,6 @@ import json
 import random
 import signal
 import subprocess
-import sys
 import time
 
 import digits
@@ -120,23 +119,6 @@ def wait_for_text(process, text):
     while text not in process.printed():
         assert process.poll() is None, process.printed()
         time.sleep(0.01)
-
-
-def test_sigterm_saves_and_exits(folder):
-    run, data = folder / "run", [str(folder / "data")]
-    words = words_of(folder, run, data=data, steps=100_000, scored_sentences=0)
-    process = subprocess.Popen(
-        [sys.executable, "-m", "keras_transformer", *words],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    wait_for_step(process, run, 4)
-    process.send_signal(signal.SIGTERM)
-    printed, _ = process.communicate(timeout=60)
-    assert process.returncode == 143
-    step = read_step(Run.open(run))
-    assert f"stopped at step {step:,}; the same command" in printed
 
 
 def start_workers(folder, run, steps=(STEPS, STEPS), count=2):

@@ -89,15 +89,6 @@ def test_a_line_break_in_a_copied_text_becomes_a_space(tmp_path):
     assert read(opened, "valid") == [("a b ", "\u2028c"), ("", "d")]
 
 
-def test_several_shards(prepared, texts, tmp_path, monkeypatch):
-    monkeypatch.setattr(encoding, "BATCH", 50)
-    monkeypatch.setattr(encoding, "SHARD_IDS", 1_500)
-    sharded = prepare(texts, tmp_path / "new", SIZES)
-    assert len(sharded.shards) > 2
-    assert rows(sharded.shards) == rows(prepared.shards)
-    assert sharded.statistics == prepared.statistics
-
-
 def test_several_corpora(texts, tmp_path):
     table = write_lines(
         tmp_path / "a.tsv", ["7\tone\teins", "8\ttwo\t", "9\t\tzwei"]

@@ -7,7 +7,6 @@ import shutil
 import sys
 from pathlib import Path
 
-import keras
 import numpy as np
 import pytest
 import tensorflow as tf
@@ -116,22 +115,6 @@ def test_a_quantized_model(tokenizer, tmp_path):
     assert list(types).count(tf.int8) == count > 0
 
 
-def test_a_quantized_model_in_files_of_keras(tokenizer, tmp_path):
-    """As docs/layers.md describes."""
-    model = random_translator(tokenizer, num_layers=1).model
-    model.quantize("int8")
-    model.save(tmp_path / "a.keras")
-    with pytest.raises(ValueError, match="objects could not be loaded"):
-        keras.models.load_model(tmp_path / "a.keras")
-    model.save_weights(tmp_path / "a.weights.h5")
-    other = kt.Transformer(model.config)
-    other.quantize("int8")
-    other.load_weights(tmp_path / "a.weights.h5")
-    weights = zip(other.get_weights(), model.get_weights(), strict=True)
-    for ours, theirs in weights:
-        np.testing.assert_array_equal(ours, theirs)
-
-
 def test_warm_up_requests(exported, loaded):
     file = exported / "assets.extra" / "tf_serving_warmup_requests"
     sizes = []
@@ -145,12 +128,6 @@ def test_warm_up_requests(exported, loaded):
         assert all(len(value) == len(text) for value in outputs.values())
         sizes.append(text.shape)
     assert sizes == [(1,), (8,)] * 4
-
-
-def test_empty_batch(loaded):
-    translate = loaded.signatures["serving_default"]
-    outputs = translate(text=tf.constant([], tf.string))
-    assert outputs["translations"].shape == outputs["scores"].shape == (0, 3)
 
 
 def test_loaded_by_a_session_after_moving(exported, translator, tmp_path):
