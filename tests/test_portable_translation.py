@@ -16,43 +16,6 @@ from keras_transformer.inference import keras_engine
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
 
-def translate():
-    """Returns `[texts, scores]` of sentences, and log P of some pairs."""
-    folder = ROOT / "train/data/demo"
-    lines = (folder / "train.en").read_text("utf-8").splitlines()
-    tokenizer = kt.Tokenizer.train(lines[:1000], vocab_size=400)
-    config = kt.TransformerConfig(
-        **dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=40),
-        vocab_size=tokenizer.vocab_size,
-    )
-    model = kt.Transformer(config)
-    generator = np.random.default_rng(1)
-    for weight in model.weights:
-        if len(weight.shape) == 2:
-            weight.assign(generator.normal(0, 0.3, weight.shape))
-    search = kt.BeamSearch(2, length_factor=0.0, extra_length=5)
-    translator = kt.Translator(model, tokenizer, search, num_translations=2)
-    sources = sorted(dict.fromkeys(lines), key=len)[:100]
-    found = translator.translate(sources)
-    scored = translator.score(sources[:9], sources[1:10])
-    return [[x.texts, x.scores] for x in found], [x.log_prob for x in scored]
-
-
-@TENSORFLOW_ONLY
-def test_translations_are_those_of_graphs(monkeypatch):
-    expected = translate()
-    monkeypatch.setattr(
-        "keras_transformer.inference.graph_engine.GraphEngine",
-        keras_engine.KerasEngine,
-    )
-    (found, log_probs), (graphs, graph_log_probs) = translate(), expected
-    texts, scores = zip(*found, strict=True)
-    assert len({best for best, _ in texts}) > 20
-    assert list(texts) == [x for x, _ in graphs]
-    np.testing.assert_allclose(scores, [y for _, y in graphs], rtol=1e-4)
-    np.testing.assert_allclose(log_probs, graph_log_probs, rtol=1e-4)
-
-
 # What the search of a random model found on TensorFlow.
 IDS = [
     [[7, 7, 7, 3], [7, 7, 11, 3]],

@@ -13,7 +13,6 @@ from commands import parse, write_run
 from keras_transformer.cli import training
 from keras_transformer.cli.commands import app
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.recipe import Recipe
 
 # === Flags ===
 
@@ -65,21 +64,6 @@ def test_the_help_of_a_command_is_one_screen(run_cli, command, monkeypatch):
     values |= {"tag_accuracy", "serving_default", "TF_CONFIG"}
     values |= {"mixed_bfloat16", "mixed_float16", "power_without_end"}
     assert set(re.findall(r"\w+_\w+", out)) <= values
-
-
-def test_help_all_shows_rare_flags(run_cli, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "100")  # where no flag is wrapped
-    out = run_cli("train", "--help").out
-    assert "--seed" not in out and "--strategy" not in out
-    out = run_cli("train", "--help-all").out
-    for field in Recipe.__dataclass_fields__:
-        assert f"--{field.replace('_', '-')} " in out
-    assert "--strategy" in out and "--d-ff" in out
-    assert "--target-language" in run_cli("import", "--help-all").out
-    out = run_cli("translate", "--help-all").out
-    assert "--length-factor" in out and "--num-samples" in out
-    assert "--alpha" in run_cli("score", "--help").out
-    assert "--beam-size" not in run_cli("score", "--help-all").out
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])

@@ -177,28 +177,12 @@ BY_HAND = {
             (A, B, EOS): -2.5 / (8 / 6) ** 0.6,
         },
     ),
-    # log P: "_" -2, "ab_" -2.25. Over (5 + n) / 6: -2 and -1.69.
-    "short": (
-        dict(_=-2.0, a=-0.5, ab=-0.75, ab_=-1.0),
-        (2, 0.0, 4),
-        {(EOS,): -2.0, (A, B, EOS): -2.25},
-    ),
-    "long": (
-        dict(_=-2.0, a=-0.5, ab=-0.75, ab_=-1.0),
-        (2, 1.0, 4),
-        {(A, B, EOS): -2.25 * 6 / 8, (EOS,): -2.0},
-    ),
     # Each is better than those that finished before it: "_", then "a_" above
     # it, then "ab_" above both, which removes "_" from a beam of two.
     "drop out": (
         dict(a=-0.25, _=-3, ab=-0.25, a_=-2, aba=-9, ab_=-0.5, aba_=-9),
         (2, 0.0, 4),
         {(A, B, EOS): -1.0, (A, EOS): -2.25},
-    ),
-    "the last is the worst": (
-        dict(_=-1.0, a=-1.25, a_=-0.5, ab=-0.5, ab_=-4.0),
-        (3, 0.0, 3),
-        {(EOS,): -1.0, (A, EOS): -1.75, (A, B, EOS): -5.75},
     ),
     # "b" overtakes "a", so that the best hypothesis continues slot 2.
     "change slots": (
@@ -207,22 +191,11 @@ BY_HAND = {
         (2, 0.0, 3),
         {(B, B, EOS): -1.625, (B, A, EOS): -1.75},
     ),
-    # "_" is the third of the first candidates, behind a beam of two.
-    "an end below the beam": (
-        dict(a=-1.0, b=-1.5, _=-2.0, a_=-4.0, b_=-4.0),
-        (2, 0.0, 2),
-        {(A, EOS): -5.0, (B, EOS): -5.5},
-    ),
     # Two finish in the same step with the same score: the first slot wins.
     "ties of slots": (
         dict(a=-1.0, b=-1.0, a_=-1.0, b_=-1.0),
         (2, 0.0, 2),
         {(A, EOS): -2.0, (B, EOS): -2.0},
-    ),
-    "a later tie": (
-        dict(_=-1.0, a=-0.5, a_=-0.5),
-        (2, 0.0, 2),
-        {(EOS,): -1.0, (A, EOS): -1.0},
     ),
 }
 

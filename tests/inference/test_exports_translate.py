@@ -8,6 +8,7 @@ import model_server
 import numpy as np
 import pytest
 import serving_check
+from helpers import assert_same_translations as assert_same
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
@@ -34,13 +35,6 @@ def mixed_texts(pairs, count):
         " ".join(generator.choices(list(pairs), k=generator.randrange(6)))
         for _ in range(count)
     ]
-
-
-def assert_same(found, expected):
-    assert len(found) == len(expected)
-    for ours, theirs in zip(found, expected, strict=True):
-        assert ours[:1] + ours[2:] == theirs[:1] + theirs[2:]
-        np.testing.assert_allclose(ours.scores, theirs.scores, 1e-4, 1e-5)
 
 
 @pytest.fixture(scope="module", params=["saved_model", "litert", "client"])

@@ -68,13 +68,6 @@ def test_a_folder_of_that_name_is_given_by_its_path(
             read_folder(path)
 
 
-@pytest.mark.parametrize("name", ["", ".", "..", "./x/en-de", "de-en"])
-def test_other_names_are_folders(name, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="does not exist|config.json"):
-        read_folder(name)
-
-
 def test_size_and_origin():
     sizes = {path: path.stat().st_size for path in FOLDER.rglob("*.*")}
     model = sum(sizes[path] for path in FOLDER.glob("*.*"))

@@ -11,8 +11,8 @@ import types
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import numpy as np
 import pytest
+from helpers import assert_same_translations as assert_same
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
@@ -28,13 +28,6 @@ ODD = [*odd_texts(40), " \t\n ", LONG, "x" * 50_000]
 def litert(litert_folder):
     """Returns the 3 best translations, as the fixture `translator`."""
     return kt.open_translator(litert_folder)
-
-
-def assert_same(ours, theirs):
-    for one, other in zip(ours, theirs, strict=True):
-        assert one.texts == other.texts
-        assert one[2:] == other[2:]
-        np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
 
 
 @pytest.mark.parametrize(

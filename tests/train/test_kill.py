@@ -176,11 +176,3 @@ def test_ctrl_c_while_waiting_for_a_worker(folder):
     wait_for_text(chief, "waiting for localhost:")
     chief.send_signal(signal.SIGINT)
     assert chief.wait(60) == -signal.SIGINT
-
-
-def test_workers_with_different_arguments(folder):
-    """Both exit: no worker waits for ever."""
-    chief, other = start_workers(folder, folder / "run", (STEPS, 20))
-    assert other.wait() == 2
-    assert "Received: worker 1 with" in other.printed()
-    assert chief.wait() not in (0, None)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import tensorflow as tf
 import tensorflow_text  # noqa: F401  registers the tokenizer's ops
+from helpers import assert_same_translations as assert_same
 from random_models import random_translator
 from tensorflow.core.protobuf import saved_model_pb2
 from tensorflow_serving.apis import prediction_log_pb2
@@ -56,17 +57,6 @@ def translations(outputs):
             strict=True,
         )
     ]
-
-
-def assert_same(found, expected):
-    assert [t.texts for t in found] == [t.texts for t in expected]
-    assert [t[2:] for t in found] == [t[2:] for t in expected]
-    np.testing.assert_allclose(
-        [t.scores for t in found],
-        [t.scores for t in expected],
-        rtol=1e-4,
-        atol=1e-5,
-    )
 
 
 def test_metadata(exported):
