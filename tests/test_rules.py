@@ -4,7 +4,6 @@ import ast
 import sys
 
 import pytest
-import rooms
 from documents import ROOT, SOURCE_FOLDERS, source_tree
 
 from keras_transformer.support import startup
@@ -83,12 +82,3 @@ def test_every_optional_package_has_an_extra():
     # Keras, TensorFlow and LiteRT need these.
     needed = {"h5py", "jax", "ml_dtypes", "flatbuffers"}
     assert names - core - needed <= startup._EXTRAS.keys()
-
-
-def test_lines_count_in_the_innermost_room(tmp_path):
-    for path in ("a/x.py", "a/b/y.py", "a/b/c/z.py"):
-        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / path).write_text("pass\n")
-    table = "| `a` | 9 | 1,000 |\n| `a/b` | 9 | 1 |\n"
-    found = rooms.lines_per_room(tmp_path, table)
-    assert found == {"a": (1, 1000), "a/b": (2, 1)}

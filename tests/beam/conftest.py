@@ -1,5 +1,3 @@
-"""Models for the tests of this folder."""
-
 import dataclasses
 import json
 

@@ -1,5 +1,3 @@
-"""`python -m keras_transformer.beam translate`."""
-
 import bz2
 import gzip
 

@@ -1,5 +1,3 @@
-"""`Translate` in a pipeline of this process."""
-
 import pickle
 import re
 import uuid

@@ -1,5 +1,3 @@
-"""The command that writes models for other programs."""
-
 import pytest
 from commands import write_run
 

@@ -1,13 +1,9 @@
-"""The commands that show something."""
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from keras_transformer import plotting
 from keras_transformer.inference.translator import TranslationAttention
-
-# === trace ===
 
 
 def test_trace(run_cli, trained, tmp_path):
@@ -17,9 +13,6 @@ def test_trace(run_cli, trained, tmp_path):
     code, out, _ = run_cli(*command, *flags)
     assert (code, out) == (0, f"Wrote {page}\n")
     assert page.read_text("utf-8").startswith("<!doctype html>")
-
-
-# === attention ===
 
 
 def attention(text):
@@ -82,9 +75,6 @@ def test_attention_as_a_page(run_cli, fake_attention, folder, tmp_path):
     command = ("plot", "attention", folder, "- a cat", "--output", page)
     assert run_cli(*command).out == f"Wrote {page}\n"
     assert '"source": "- a cat", "target": "- A CAT"' in page.read_text("utf-8")
-
-
-# === curve ===
 
 
 def test_curve_plots_the_log(run_cli, trained, tmp_path):

@@ -1,5 +1,3 @@
-"""Lines of standard input."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""SIGTERM and Ctrl-C."""
-
 import os
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""The commands that make a run, and describe it."""
-
 import dataclasses
 import types
 
@@ -12,8 +10,6 @@ from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.job import Job, Request
-
-# === train ===
 
 
 def test_train_reports_what_it_drops(trained):
@@ -77,9 +73,6 @@ def test_train_is_silent_on_other_workers(run_cli, monkeypatch, tmp_path):
     assert result == (0, "", "")
 
 
-# === train.yaml ===
-
-
 def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
     file, output = trained.run / "train.yaml", tmp_path / "repeated"
     command = ("train", "--config", file, "--output", output)
@@ -134,9 +127,6 @@ def test_the_flags_of_several_corpora(run_cli, calls, tmp_path):
     assert (corpus.source, corpus.target) == ("de", "en")
 
 
-# === average ===
-
-
 def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
     code, out, _ = run_cli(
         "average", trained.run, "--output", tmp_path / "mean", "--last", 2
@@ -145,9 +135,6 @@ def test_average_lists_what_it_averaged(run_cli, trained, tmp_path):
     names = "step-00000001.weights.h5, step-00000002.weights.h5"
     assert out == f"{tmp_path / 'mean'} is the mean of {names}\n"
     assert (tmp_path / "mean" / "config.json").exists()
-
-
-# === presets ===
 
 
 def test_presets_lists_every_preset_beside_the_paper(run_cli):

@@ -1,5 +1,3 @@
-"""The command that turns models of other systems into runs."""
-
 import marian_folder
 import pytest
 from commands import check_error

@@ -1,5 +1,3 @@
-"""The commands that answer line by line."""
-
 import json
 import os
 

@@ -1,5 +1,3 @@
-"""The command that measures a model on a corpus."""
-
 import errno
 import gzip
 import json

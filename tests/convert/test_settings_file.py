@@ -1,5 +1,3 @@
-"""Files of settings, and their fields."""
-
 import pytest
 
 from keras_transformer.convert.settings_file import (

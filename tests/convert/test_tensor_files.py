@@ -1,5 +1,3 @@
-"""Files of safetensors and NumPy, and files of no known format."""
-
 import sys
 
 import ml_dtypes

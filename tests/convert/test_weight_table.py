@@ -1,5 +1,3 @@
-"""The table of weight names."""
-
 import runpy
 
 import pytest

@@ -1,5 +1,3 @@
-"""Scores against NumPy and against those that the search reports."""
-
 import math
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Settings of the search."""
-
 import dataclasses
 import math
 

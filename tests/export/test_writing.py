@@ -1,5 +1,3 @@
-"""What `write_export` checks, writes, compares and leaves behind."""
-
 import copy
 import json
 import math

@@ -1,5 +1,3 @@
-"""`fit` and `evaluate` on one replica and on many."""
-
 import keras
 import numpy as np
 import pytest

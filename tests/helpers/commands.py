@@ -1,5 +1,3 @@
-"""Helpers for the tests of the command line."""
-
 import io
 import sys
 from typing import NamedTuple

@@ -1,5 +1,3 @@
-"""The ways to compress a file, by suffix."""
-
 import bz2
 import gzip
 import lzma

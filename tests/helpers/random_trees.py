@@ -1,5 +1,3 @@
-"""Random trees, the same in every run."""
-
 import random
 
 from keras_transformer.tasks.parsing import Tree

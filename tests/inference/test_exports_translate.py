@@ -7,7 +7,6 @@ import shutil
 import model_server
 import numpy as np
 import pytest
-import serving_check
 from helpers import assert_same_translations as assert_same
 from tokenizer_texts import odd_texts
 
@@ -125,13 +124,6 @@ def test_models_that_the_server_lacks(address, name):
 def test_a_version(client, address):
     first = kt.open_translator(f"grpc://{address}/en-de/1")
     assert first.translate("dog") == client.translate("dog")
-
-
-def test_check_of_a_server(client, exported):
-    lines = list(serving_check.check(client, exported))
-    for name in ("serving_default", "score", "translate_prefix"):
-        assert sum(line.startswith(f"{name}: ") for line in lines) == 6
-    assert len(lines) == 3 * 6 + 2
 
 
 # === The folder of a SavedModel ===

@@ -1,5 +1,3 @@
-"""Ids in, hypotheses out: limits, prefixes, scores, ensembles."""
-
 import dataclasses
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""Folders with models: their descriptions, and how they are opened."""
-
 import dataclasses
 import json
 

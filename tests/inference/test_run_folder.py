@@ -1,5 +1,3 @@
-"""Run folders: what is written, read, kept, and noticed as damage."""
-
 import contextlib
 import dataclasses
 import errno

@@ -1,5 +1,3 @@
-"""Text in, text out: input types, order, difficult texts, scores, attention."""
-
 import copy
 import pickle
 

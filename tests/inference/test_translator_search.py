@@ -1,5 +1,3 @@
-"""Samples, ensembles and graphs of `Translator`."""
-
 import keras
 import numpy as np
 import pytest

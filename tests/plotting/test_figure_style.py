@@ -1,5 +1,3 @@
-"""Files of figures."""
-
 import re
 import sys
 

@@ -1,5 +1,3 @@
-"""A page of a template and data."""
-
 import json
 import re
 from html import unescape

@@ -1,5 +1,3 @@
-"""The page of a translation's attention."""
-
 import base64
 import json
 import re

@@ -1,5 +1,3 @@
-"""The figure of a training."""
-
 import pytest
 
 from keras_transformer.plotting.training_curves import training_figure

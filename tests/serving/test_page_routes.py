@@ -1,5 +1,3 @@
-"""The page to try a model with, over HTTP."""
-
 import json
 import urllib.parse
 import urllib.request

@@ -1,5 +1,3 @@
-"""The web page to try a model, in a browser."""
-
 import threading
 
 import pytest

@@ -1,5 +1,3 @@
-"""The server that `serve` starts."""
-
 import concurrent.futures
 import os
 import re

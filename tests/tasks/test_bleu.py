@@ -1,5 +1,3 @@
-"""Scores of translations."""
-
 import json
 import math
 

@@ -1,5 +1,3 @@
-"""Translation as a task: numbers that differ."""
-
 import pytest
 
 from keras_transformer.inference.records import Translation

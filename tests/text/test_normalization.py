@@ -1,5 +1,3 @@
-"""What the tokenizer normalizes."""
-
 import collections
 import itertools
 import sys

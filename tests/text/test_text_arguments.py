@@ -1,5 +1,3 @@
-"""Arguments that are texts, and what is not text."""
-
 import numpy as np
 import pytest
 import tensorflow as tf

@@ -1,5 +1,3 @@
-"""The tokenizer: ids, texts, words, files."""
-
 import copy
 import pickle
 

@@ -1,5 +1,3 @@
-"""Training in processes that are killed, and resumed."""
-
 import json
 import random
 import signal

@@ -1,5 +1,3 @@
-"""Preparing a corpus: what is written, errors, interruptions."""
-
 import os
 
 import numpy as np

@@ -1,5 +1,3 @@
-"""The sequences and the symbols of trees."""
-
 import pytest
 
 from keras_transformer.tasks.parsing import Tree, symbols

@@ -1,5 +1,3 @@
-"""The parsing task, from a treebank to scores."""
-
 import pytest
 
 from keras_transformer.decoding.settings import BeamSearch

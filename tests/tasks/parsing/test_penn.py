@@ -1,5 +1,3 @@
-"""Files of the Penn Treebank."""
-
 import pytest
 
 from keras_transformer.support.errors import InputError

@@ -1,5 +1,3 @@
-"""Trees, their text, and text that is not a tree."""
-
 import pytest
 from random_trees import random_trees
 

@@ -1,5 +1,3 @@
-"""Words of English sentences."""
-
 import pytest
 
 from keras_transformer.tasks.parsing.words import read_words, split_words

@@ -1,5 +1,3 @@
-"""Opening a corpus by name, its splits, wrong names."""
-
 import pytest
 from corpora import read, write_lines, write_sides
 

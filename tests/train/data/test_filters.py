@@ -1,5 +1,3 @@
-"""Which pairs are dropped, and the file of them."""
-
 import numpy as np
 import pytest
 

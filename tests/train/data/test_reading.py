@@ -1,5 +1,3 @@
-"""Parts of a corpus: tags, languages, weights, filters."""
-
 import pytest
 
 from keras_transformer.support.errors import InputError

@@ -1,5 +1,3 @@
-"""Corpora of TensorFlow Datasets: order, shards and wrong names."""
-
 import shutil
 import sys
 

@@ -1,5 +1,3 @@
-"""Treebanks as corpora."""
-
 import pytest
 from compressions import COMPRESS
 from corpora import read
