@@ -49,7 +49,6 @@ def test_the_help_of_the_program(run_cli):
 COMMANDS = (
     "prepare train average import translate score evaluate serve export plot"
 ).split()
-PLOTS = ("curve", "attention", "trace")
 
 
 @pytest.mark.parametrize("command", COMMANDS)

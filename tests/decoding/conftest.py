@@ -85,7 +85,6 @@ def search_in_tensors(
     banned=BANNED,
     prefixes=None,
     count=None,
-    graph=False,
 ):
     """Does what `search_with_numpy` does."""
     step, cache, calls = tables_as_step(tables, search.beam_size)
@@ -93,11 +92,8 @@ def search_in_tensors(
     if prefixes:
         ids["prefix"] = tf.constant(padded(prefixes, PAD))
 
-    def run():
-        limits = tf.constant(max_lengths)
-        return decoding.beam_search(step, cache, limits, search, count, **ids)
-
-    result = tf.function(run)() if graph else run()
+    limits = tf.constant(max_lengths)
+    result = decoding.beam_search(step, cache, limits, search, count, **ids)
     return tf.nest.map_structure(lambda x: x.numpy(), result), calls
 
 

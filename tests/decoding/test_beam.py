@@ -153,16 +153,6 @@ def test_prefixes_and_ngrams(find, size):
     check(find, search, tables, limits, [*PREFIXES] * 8)
 
 
-def test_a_graph_computes_the_same(search_in_tensors):
-    tables = [random_table(seed) for seed in range(4)]
-    search = BeamSearch(2, no_repeat_ngram=2)
-    eager, _ = search_in_tensors(search, tables, [4, 3, 4, 2])
-    graph, _ = search_in_tensors(search, tables, [4, 3, 4, 2], graph=True)
-    np.testing.assert_array_equal(eager.ids, graph.ids)
-    np.testing.assert_array_equal(eager.lengths, graph.lengths)
-    np.testing.assert_allclose(eager.scores, graph.scores, rtol=1e-5)
-
-
 # === Tables by hand ===
 
 # Each row: log-probabilities, beam size, alpha, maximum length, and what must

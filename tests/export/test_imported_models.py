@@ -62,6 +62,8 @@ def test_translations(translator, served):
         np.testing.assert_allclose(one.scores, other.scores, atol=1e-4)
     assert [(x.texts, x.scores) for x in found[4:6]] == [([""], [0.0])] * 2
     assert found[6].scores != found[2].scores
+    with pytest.raises(kt.InputError, match="deu, fra. .*>>de<< in text 2"):
+        served(["dog", ">>de<< dog"])
 
 
 def test_scores(translator, served):

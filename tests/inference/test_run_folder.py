@@ -6,6 +6,7 @@ import resource
 from pathlib import Path
 
 import h5py
+import keras
 import numpy as np
 import pytest
 import yaml
@@ -150,6 +151,18 @@ def test_the_best_checkpoint_is_replaced_by_one_that_is_as_good(run, model):
     for step, score in ((1, 2.0), (2, 3.0), (3, 2.5), (4, 3.0), (5, 0.0)):
         run.save_best(model, step, score)
     assert step_of(run.best_path) == 4
+
+
+def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
+    old = run.save_checkpoint(model, 1, max_to_keep=1)
+
+    def fail(*_, **__):
+        raise OSError("No space left on device")
+
+    monkeypatch.setattr(keras.saving, "save_weights", fail)
+    with pytest.raises(OSError, match="No space"):
+        run.save_checkpoint(model, 2, max_to_keep=1)
+    assert list(old.parent.iterdir()) == [old]
 
 
 def compiled_model(config):

@@ -1,7 +1,5 @@
 import keras
 import numpy as np
-import pytest
-import tensorflow as tf
 
 import keras_transformer as kt
 
@@ -38,13 +36,6 @@ def copied(model):
     return copy
 
 
-def enable_lora(model):
-    for layer in model.decoder.layers:
-        inner = layer.feed_forward.inner
-        inner.enable_lora(2)
-        inner.lora_kernel_b.assign(tf.ones_like(inner.lora_kernel_b))
-
-
 def replace_layer(model):
     attention = model.encoder.layers[0].self_attention
     old = attention.output_projection
@@ -56,13 +47,12 @@ def replace_layer(model):
     attention.output_projection = new
 
 
-@pytest.mark.parametrize("change", [enable_lora, replace_layer])
-def test_a_changed_model_is_traced_again(model, tokenizer, change):
+def test_a_changed_model_is_traced_again(model, tokenizer):
     changed = copied(model)
     search = kt.BeamSearch(2, extra_length=4)
     translator = kt.Translator(changed, tokenizer, search)
     before = translator.translate("The red dog sleeps.")
-    change(changed)
+    replace_layer(changed)
     found = translator.translate("The red dog sleeps.")
     new = kt.Translator(changed, tokenizer, search)
     expected = new.translate("The red dog sleeps.")
