@@ -156,7 +156,8 @@ def test_the_best_checkpoint_is_replaced_by_one_that_is_as_good(run, model):
 def test_a_checkpoint_that_fails_leaves_the_old_ones(run, model, monkeypatch):
     old = run.save_checkpoint(model, 1, max_to_keep=1)
 
-    def fail(*_, **__):
+    def fail(model, path, **_):
+        path.write_bytes(b"half")
         raise OSError("No space left on device")
 
     monkeypatch.setattr(keras.saving, "save_weights", fail)
