@@ -4,7 +4,6 @@ import os
 import re
 import tempfile
 import zipfile
-from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -20,7 +19,6 @@ def save_argos(
     translator: Translator,
     path: str | os.PathLike,
     dtype: str = "float32",
-    metadata: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a package for Argos Translate and LibreTranslate.
 
@@ -29,7 +27,6 @@ def save_argos(
             those of runs are.
         path: File to create, with the suffix `.argosmodel`.
         dtype: As in `save_ctranslate2`.
-        metadata: As in `save_ctranslate2`.
 
     Returns:
         The file.
@@ -74,9 +71,7 @@ def save_argos(
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, f"keras-transformer-{source}_{target}")
-        writing.write_export(
-            translator, folder, "argos", dtype, write, opened, metadata
-        )
+        writing.write_export(translator, folder, "argos", dtype, write, opened)
         with files.atomic_write(path) as out, zipfile.ZipFile(out, "w") as file:
             for part in sorted(folder.rglob("*")):
                 file.write(part, part.relative_to(temporary))

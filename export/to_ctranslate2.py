@@ -8,7 +8,7 @@ cross-attention.
 import collections
 import functools
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,10 +19,12 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.export import writing
+from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
 
 # CTranslate2's default limit of source tokens.
@@ -33,7 +35,7 @@ def save_ctranslate2(
     translator: Translator,
     path: str | os.PathLike,
     dtype: str = "float32",
-    metadata: Mapping[str, Any] | None = None,
+    shortlist: Shortlist | None = None,
 ) -> Path:
     """Writes a folder that `ctranslate2.Translator` loads.
 
@@ -48,7 +50,7 @@ def save_ctranslate2(
         dtype: Dtype of the stored weights: float32, float16, bfloat16, int16
             or int8. The dtype of the computation is chosen when CTranslate2
             loads the folder (`compute_type`).
-        metadata: JSON values to add to `keras_transformer.json`.
+        shortlist: From `make_shortlist`, for `translate_batch(use_vmap=True)`.
 
     Returns:
         The folder.
@@ -64,7 +66,11 @@ def save_ctranslate2(
 
     def write(folder: Path) -> dict[str, Any]:
         tokenizer.save_files(folder)
-        return write_model(translator, dtype, folder)
+        metadata = write_model(translator, dtype, folder)
+        if shortlist is not None:
+            mapping = _vocabulary_map(shortlist, tokenizer)
+            (folder / "vmap.txt").write_text(mapping, "utf-8")
+        return metadata
 
     def split(texts: Sequence[str]) -> list[list[str]]:
         ids = tokenizer.encode_sources(texts)
@@ -72,7 +78,7 @@ def save_ctranslate2(
 
     opened = functools.partial(open_written, translator, split)
     return writing.write_export(
-        translator, path, "ctranslate2", dtype, write, opened, metadata
+        translator, path, "ctranslate2", dtype, write, opened
     )
 
 
@@ -189,6 +195,15 @@ def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
 
 def _array(values: Any) -> np.ndarray:
     return ops.convert_to_numpy(ops.cast(values, "float32"))
+
+
+def _vocabulary_map(shortlist: Shortlist, tokenizer: Tokenizer) -> str:
+    """Returns lines of a source piece, or none for all, and target pieces."""
+    pieces = ["", *tokenizer.source.pieces()]
+    rows = np.split(shortlist.targets, shortlist.starts[1:-1])
+    rows = map(tokenizer.target.pieces, [shortlist.always, *rows])
+    lines = zip(pieces, map(" ".join, rows), strict=True)
+    return "".join(map("{0[0]}\t{0[1]}\n".format, lines))
 
 
 def _store_in_bfloat16(specification: Any) -> None:

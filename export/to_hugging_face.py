@@ -9,7 +9,7 @@ import dataclasses
 import functools
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,6 @@ def save_huggingface(
     translator: Translator,
     path: str | os.PathLike,
     dtype: str = "float32",
-    metadata: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a folder that `transformers.MarianMTModel` loads.
 
@@ -63,7 +62,6 @@ def save_huggingface(
             a length penalty that is a power of the length.
         path: Folder to create.
         dtype: Dtype of the stored weights: float32, float16 or bfloat16.
-        metadata: JSON values to add to `keras_transformer.json`.
 
     Returns:
         The folder.
@@ -93,7 +91,7 @@ def save_huggingface(
 
     opened = functools.partial(_open_written, translator)
     return writing.write_export(
-        translator, path, "huggingface", dtype, write, opened, metadata
+        translator, path, "huggingface", dtype, write, opened
     )
 
 

@@ -54,11 +54,10 @@ def write_export(
     dtype: str,
     write: Callable[[Path], Mapping[str, Any]],
     open_written: Callable[[Path], Any],
-    metadata: Mapping[str, Any] | None,
 ) -> Path:
     """Writes a translator into a new folder, and verifies the result.
 
-    `write` writes the files and returns metadata, to which `metadata` is added.
+    `write` writes the files and returns metadata.
     `open_written` opens the folder, and returns an object with the methods
     `score` and, unless the format has its own search, `translate`.
     """
@@ -81,7 +80,6 @@ def write_export(
             "runs": [run.metadata(x) for run, x in translator.checkpoints],
             **write(folder),
         }
-        described = dict(**described, **(metadata or {}))
         file = folder / METADATA_FILE
         if format == "saved-model":
             file = folder / "assets.extra" / METADATA_FILE

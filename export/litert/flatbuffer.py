@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.litert.listed_output import LENGTH, OFFSET, SIZE
 from keras_transformer.support.startup import explain_missing_packages
 
 with explain_missing_packages():
@@ -32,6 +33,22 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
     if int8:
         _quantize(model)
     _share_buffers(model)
+    return _packed(model)
+
+
+def with_placeholders(content: bytes) -> bytes:
+    """Returns the template of a `ListedOutput`, without its rows."""
+    model = schema.ModelT.InitFromPackedBuf(content)
+    for tensor in model.subgraphs[0].tensors:
+        buffer, is_float = model.buffers[tensor.buffer], tensor.type == _FLOAT32
+        if is_float and len(tensor.shape) == 2 and buffer.data is not None:
+            tensor.shape = np.array([LENGTH, tensor.shape[1]], np.int32)
+            buffer.data, buffer.offset, buffer.size = None, OFFSET, SIZE
+    content = _packed(model)
+    return content + bytes(-len(content) % 64)  # the rows are aligned
+
+
+def _packed(model: Any) -> bytes:
     builder = flatbuffers.Builder(1024)
     builder.Finish(model.Pack(builder), file_identifier=b"TFL3")
     return bytes(builder.Output())

@@ -1,4 +1,7 @@
-"""The two signatures of a LiteRT model: `encode` and `decode_step`.
+"""The signatures of a LiteRT model: `encode` and `decode_step`.
+
+With a shortlist, `decode_step` ends before the output matrix, and
+`output_rows` returns rows of this.
 
 LiteRT's fast kernels derive sizes from the shapes of the inputs, and a reshape
 can have only one unknown size. Heads are therefore split and joined by index
@@ -11,7 +14,7 @@ w = head width, V = vocabulary, C = candidates per hypothesis.
 import dataclasses
 import functools
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import tensorflow as tf
@@ -55,9 +58,9 @@ class IndexedRows:
 
 
 def make_signatures(
-    models: Sequence[Transformer], max_length: int, num_candidates: int
+    models: Sequence[Transformer], max_length: int, num_candidates: int | None
 ) -> dict[str, Any]:
-    """Returns the concrete functions of a float32 model or ensemble."""
+    """Returns the concrete functions. A shortlist has no `num_candidates`."""
 
     def encode(inputs: Tensors) -> Tensors:
         pairs = [_memory(model, inputs, max_length) for model in models]
@@ -68,21 +71,47 @@ def make_signatures(
         logits = []
         for model in models:
             indices = range(len(new), len(new) + len(model.decoder.layers))
-            z, pairs = _next_logits(model, inputs, indices, max_length)
-            logits.append(z)  # [B*K, V]
+            decoder, x, pairs = _next_states(model, inputs, indices, max_length)
             new += pairs
+            if num_candidates is None:
+                return {"states": decoder.states(x)} | _by_name("new_", new)
+            logits.append(decoder.logits(x))  # [B*K, V]
         forced_ids = inputs["forced_ids"]
         candidates = _candidates(logits, forced_ids, num_candidates)
         return candidates | _by_name("new_", new)
+
+    def output_rows(inputs: Tensors) -> Tensors:
+        matrix, bias = models[0].output_projection()
+        rows = tf.gather(tf.convert_to_tensor(matrix), inputs["ids"])
+        last = tf.zeros_like(rows[:, 0])
+        last = last if bias is None else tf.gather(bias, inputs["ids"])
+        return {"rows": tf.concat([rows, last[:, None]], axis=1)}
 
     inputs = {
         encode: _encode_inputs(models),
         decode_step: _decode_step_inputs(models),
     }
+    if num_candidates is None:
+        inputs[output_rows] = _specs(tf.int32, {"ids": [None]})
     return {
         f.__name__: tf.function(f, autograph=False).get_concrete_function(x)
         for f, x in inputs.items()
     }
+
+
+def make_listed_output(width: int, num_candidates: int) -> Any:
+    """Returns the concrete function of a `ListedOutput`, with some rows."""
+    rows = tf.ones([num_candidates, width + 1])
+
+    def output(states: tf.Tensor, forced_ids: tf.Tensor) -> Tensors:
+        states = tf.pad(states, [[0, 0], [0, 1]], constant_values=1)  # bias
+        logits = states @ tf.transpose(rows)
+        return _candidates([logits], forced_ids, num_candidates, tf.math.top_k)
+
+    states = tf.TensorSpec([None, width], tf.float32, "states")
+    forced_ids = tf.TensorSpec([None, 1], tf.int32, "forced_ids")
+    function = tf.function(output, autograph=False)
+    return function.get_concrete_function(states, forced_ids)
 
 
 def _encode_inputs(models: Sequence[Transformer]) -> dict[str, tf.TensorSpec]:
@@ -114,7 +143,10 @@ def _decode_step_inputs(
 
 
 def _candidates(
-    logits: Sequence[tf.Tensor], forced_ids: tf.Tensor, num_candidates: int
+    logits: Sequence[tf.Tensor],
+    forced_ids: tf.Tensor,
+    num_candidates: int,
+    find_best: Callable = top_k,
 ) -> Tensors:
     """Returns the C best tokens of each row, and log P of `forced_ids`."""
     values = logits[0]
@@ -127,10 +159,10 @@ def _candidates(
     size = values.shape[-1]
     forced = tf.gather(values, forced_ids, batch_dims=1)
     rest = 0 if block_size(size) else -size % 64
-    if rest:
+    if rest and find_best is top_k:
         values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
     count = min(num_candidates, size)
-    best, tokens = top_k(values, count)
+    best, tokens = find_best(values, count)
     # The best token's probability, which is never close to 0, gives the
     # normalizer, so that log P is computed for C tokens instead of V.
     probabilities = tf.nn.softmax(values)
@@ -172,10 +204,10 @@ def _memory(
     return list(zip(projected[::2], projected[1::2], strict=True))
 
 
-def _next_logits(
+def _next_states(
     model: Transformer, inputs: Tensors, indices: Sequence[int], max_length: int
-) -> tuple[tf.Tensor, list[parts.Pair]]:
-    """Returns logits `[B*K, V]`, and new keys and values of each layer."""
+) -> tuple[StepDecoder, tf.Tensor, list[parts.Pair]]:
+    """Returns the last layer's output, and new keys and values of each."""
     rows = _rows(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
         decoder = StepDecoder(model, max_length, None, rows=rows)
@@ -189,7 +221,7 @@ def _next_logits(
         memory = memory, inputs["memory_mask"]
         x, new_pair = _call(layer, x, [past], masks, *memory)
         new.append(new_pair)
-    return decoder.logits(x), new
+    return decoder, x, new
 
 
 def _call(

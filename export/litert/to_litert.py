@@ -1,22 +1,25 @@
 """Exports a `Translator` to a folder for LiteRT, and verifies it."""
 
 import dataclasses
+import functools
 import hashlib
 import os
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
-from keras_transformer.export.litert.flatbuffer import finalize_model
-from keras_transformer.export.litert.graph import make_signatures
+from keras_transformer.export.litert import flatbuffer, graph
 from keras_transformer.export.writing import check_problems, write_export
 from keras_transformer.inference.opening import open_translator
+from keras_transformer.inference.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
+from keras_transformer.model import Transformer
 
 # Exports support searches with at least this beam size.
 _MIN_BEAM_SIZE = 4
@@ -26,7 +29,7 @@ def save_litert(
     translator: Translator,
     path: str | os.PathLike,
     dtype: str = "float32",
-    metadata: Mapping[str, Any] | None = None,
+    shortlist: Shortlist | None = None,
 ) -> Path:
     """Writes a folder that translates with LiteRT, without TensorFlow.
 
@@ -45,17 +48,21 @@ def save_litert(
         dtype: Dtype of the stored weights: float32; float16, which halves the
             file and is computed in float32; or int8 with a scale per row,
             which is the fastest.
-        metadata: JSON values to add to `keras_transformer.json`.
+        shortlist: From `make_shortlist`: translations contain only its tokens,
+            which is faster with a large vocabulary.
 
     Returns:
         The folder.
 
     Raises:
-        InputError: If `path` exists, or the model is not in float32.
+        InputError: If `path` exists, the model is not in float32, or an
+            ensemble with a shortlist.
         RuntimeError: If the export gives different results.
     """
     dtypes = {model.dtype_policy.name for model in translator.models}
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
+    if shortlist and len(translator.models) > 1:
+        problems.append("an ensemble with a shortlist")
     check_problems("litert", problems)
     search = converted(translator.search, BeamSearch)
     largest = max(search.beam_size, _MIN_BEAM_SIZE)
@@ -66,9 +73,13 @@ def save_litert(
         candidates += translator.max_length
 
     def write(folder: Path) -> dict[str, Any]:
-        content = _convert(translator, candidates, dtype)
+        sizes = translator.max_length, None if shortlist else candidates
+        signatures = graph.make_signatures(translator.models, *sizes)
+        content = _convert(translator.models, signatures, dtype)
         (folder / MODEL_FILE).write_bytes(content)
         translator.tokenizer.save_files(folder)
+        if shortlist:
+            _write_shortlist(shortlist, translator.model, candidates, folder)
         return {
             "tensorflow": tf.__version__,
             "dtype": dtype,
@@ -79,14 +90,29 @@ def save_litert(
             **special_ids._asdict(),
         }
 
-    return write_export(
-        translator, path, "litert", dtype, write, open_translator, metadata
-    )
+    # With a shortlist, translations may differ.
+    open_whole = functools.partial(open_translator, shortlist=False)
+    return write_export(translator, path, "litert", dtype, write, open_whole)
 
 
-def _convert(translator: Translator, num_candidates: int, dtype: str) -> bytes:
-    models = translator.models
-    signatures = make_signatures(models, translator.max_length, num_candidates)
+def _write_shortlist(
+    shortlist: Shortlist, model: Transformer, num_candidates: int, folder: Path
+) -> None:
+    """Writes the ids, and the product with their rows as a model."""
+    size, width = model.output_embedding.embeddings.shape
+    num_candidates = min(num_candidates, size)
+    # At least as many ids as candidates are listed.
+    always = np.union1d(shortlist.always, np.arange(num_candidates, dtype="i4"))
+    output = {"output": graph.make_listed_output(width, num_candidates)}
+    template = flatbuffer.with_placeholders(_convert([], output, "float32"))
+    arrays = shortlist._replace(always=always)._asdict()
+    arrays |= dict(size=size, template=np.frombuffer(template, np.uint8))
+    np.savez_compressed(folder / SHORTLIST_FILE, **arrays)
+
+
+def _convert(
+    models: Sequence[Transformer], signatures: Mapping[str, Any], dtype: str
+) -> bytes:
     module = tf.Module()
     # A SavedModel tracks variables through attributes.
     module.weights = [w.value for model in models for w in model.weights]
@@ -99,4 +125,4 @@ def _convert(translator: Translator, num_candidates: int, dtype: str) -> bytes:
         if dtype == "float16":
             converter.optimizations = [tf.lite.Optimize.DEFAULT]
             converter.target_spec.supported_types = [tf.float16]
-        return finalize_model(converter.convert(), int8=dtype == "int8")
+        return flatbuffer.finalize_model(converter.convert(), dtype == "int8")

@@ -2,7 +2,7 @@
 
 import importlib.util
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,6 @@ def save(
     translator: Translator,
     path: str | os.PathLike,
     signatures: Iterable[str] | None = None,
-    metadata: Mapping[str, Any] | None = None,
 ) -> Path:
     """Writes a SavedModel that takes strings and returns translations.
 
@@ -41,7 +40,6 @@ def save(
         signatures: Names of signatures to write in addition to
             `serving_default` and `score`. The fewer, the faster the model
             loads. Default: all.
-        metadata: JSON values to add to `assets.extra/keras_transformer.json`.
 
     Returns:
         The folder.
@@ -66,7 +64,7 @@ def save(
         }
 
     return write_export(
-        translator, path, "saved-model", dtype, write, open_translator, metadata
+        translator, path, "saved-model", dtype, write, open_translator
     )
 
 

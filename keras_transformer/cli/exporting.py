@@ -1,6 +1,7 @@
 """The commands that export and serve."""
 
 import dataclasses
+import os
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.model_folder import INCLUDED
 from keras_transformer.inference.opening import read_folder, read_run
+from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.support.errors import InputError
 
 # The page shows it for the included model.
@@ -27,6 +29,7 @@ def export(
     format: Annotated[str, Parameter(choices=tuple(FORMATS))] = "saved-model",
     num_translations: flags.NumTranslations = None,
     signatures: list[str] | None = None,
+    shortlist: list[str] | None = None,
     model: flags.ModelFlags = flags.ModelFlags(),
     search: flags.SearchFlags = None,
 ) -> None:
@@ -40,8 +43,13 @@ def export(
         num_translations: Translations returned per text (default: 1).
         signatures: Signatures of a SavedModel, besides serving_default and
             score (default: all).
+        shortlist: Data, as for `train`, or a lexical table of Marian
+            (lex.s2t.gz): translations contain only tokens that it has for
+            their sources, which is faster. For litert and ctranslate2.
     """
-    is_saved_model = format == "saved-model"
+    is_saved_model, options = format == "saved-model", {}
+    if shortlist and format not in ("litert", "ctranslate2"):
+        raise InputError("--shortlist needs --format litert or ctranslate2.")
     dtype = model.dtype or "float32"
     if not is_saved_model:  # converts the weights itself
         if signatures:
@@ -49,11 +57,14 @@ def export(
         model = dataclasses.replace(model, dtype=None)
     folders = [read_run(run).path for run in runs]
     translator = model.open(folders, search, num_translations)
+    if shortlist:
+        data = shortlist, *read_run(runs[0]).languages
+        options["shortlist"] = _make_shortlist(translator.tokenizer, *data)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
     else:
         save = getattr(kt.export, f"save_{format}")
-        save(translator, output, dtype=dtype)
+        save(translator, output, dtype=dtype, **options)
     print(
         f"{output} is a model for {FORMATS[format].system}. "
         f"docs/{'serving' if is_saved_model else format}.md describes its use"
@@ -63,6 +74,15 @@ def export(
             "warning: TensorFlow Serving only loads models from folders that "
             f"are named by a version number, such as {output / '1'}"
         )
+
+
+def _make_shortlist(
+    tokenizer: kt.Tokenizer, data: list[str], *languages: str | None
+) -> Shortlist:
+    if os.path.basename(data[0]).startswith("lex."):
+        return kt.export.read_lexicon(tokenizer, data[0])
+    pairs = kt.train.open_corpus(data, *languages).pairs("train")
+    return kt.export.make_shortlist(tokenizer, pairs)
 
 
 def serve(

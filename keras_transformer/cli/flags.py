@@ -68,11 +68,7 @@ class CorpusEntry(TypedDict, total=False):
 
 
 def accept_empty(kind: Any, value: Any) -> None:
-    """A validator for values that may be empty.
-
-    `validator=()` equals no validator, and `Annotated` returns what it made of
-    equal arguments before.
-    """
+    """Accepts all. `Annotated` takes `validator=()` for no validator."""
 
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -255,12 +251,14 @@ class ModelFlags:
         dtype: Type of weights and computation: float32 (default), or bfloat16
             and float16, which take half the space.
         tag: Tag to add to sources without one; bt is short for `<bt>`.
+        no_shortlist: Ignore the shortlist of an export.
     """
 
     checkpoint: str | None = None
     dtype: str | None = None
     target_language: TargetLanguageFlag = None
     tag: Annotated[str | None, Parameter(group=_RARE_MODEL)] = None
+    no_shortlist: Annotated[bool, Parameter(group=_RARE_MODEL)] = False
 
     def open(
         self,
@@ -282,12 +280,14 @@ class ModelFlags:
             default = read_folder(runs[0]).search or BeamSearch()
             settings = converted(default, kind)
             settings = dataclasses.replace(settings, **(search or {}))
+        options = vars(self).copy()
         translator = open_translator(
             runs,
             search=settings,
             num_translations=num_translations or 1,
             task=task,
-            **vars(self),
+            shortlist=not options.pop("no_shortlist"),
+            **options,
         )
         if workers or reads_many:
             translator.workers = workers or translator.recommended_workers

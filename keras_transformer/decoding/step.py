@@ -163,6 +163,8 @@ class StepDecoder:
 
     def logits(self, x: Any) -> Any:
         """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
-        if self._final_norm is not None:
-            x = self._final_norm(x)
-        return self._rows.unflatten(self._project(x))
+        return self._rows.unflatten(self._project(self.states(x)))
+
+    def states(self, x: Any) -> Any:
+        """Returns what the output matrix multiplies, `[N, d_model]`."""
+        return x if self._final_norm is None else self._final_norm(x)

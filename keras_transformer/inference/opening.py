@@ -46,6 +46,7 @@ def open_translator(
     tag: str | None = None,
     task: Task | None = None,
     threads: int | None = None,
+    shortlist: bool = True,
 ) -> BaseTranslator:
     """Opens a run, several runs, an export or a served model.
 
@@ -74,6 +75,7 @@ def open_translator(
         task: For runs: as in `Translator`.
         threads: For LiteRT: threads of one worker. Default: the number of
             cores.
+        shortlist: For LiteRT: False ignores the shortlist of an export.
 
     Raises:
         InputError: If there is no model, or it does not support an argument.
@@ -99,7 +101,8 @@ def open_translator(
 
         return connect(str(paths[0]), num_translations)
     if is_export:
-        return _open_export(folders[0], search, num_translations, threads)
+        engine = threads, shortlist
+        return _open_export(folders[0], search, num_translations, *engine)
     if dtype is not None:
         check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
@@ -133,6 +136,7 @@ def _open_export(
     search: Search | None,
     num_translations: int | None,
     threads: int | None,
+    shortlist: bool,
 ) -> BaseTranslator:
     search, count = export.choose_search(search, num_translations)
     if export.kind == "saved-model":
@@ -143,7 +147,7 @@ def _open_export(
     from keras_transformer.litert import LiteEngine
 
     file, tokenizer = export.open_files()
-    engine = LiteEngine(file, tokenizer, export.metadata, threads)
+    engine = LiteEngine(file, tokenizer, export.metadata, threads, shortlist)
     translator = Translator(engine, tokenizer, search, count)
     translator.metadata = export.metadata
     return translator

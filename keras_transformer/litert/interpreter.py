@@ -13,6 +13,7 @@ import numpy as np
 
 from keras_transformer.decoding.numpy_search import Predictions
 from keras_transformer.decoding.search_arrays import padded
+from keras_transformer.litert.listed_output import ListedOutput
 from keras_transformer.support import startup
 
 with startup.explain_missing_packages():
@@ -44,6 +45,7 @@ class LiteModel:
     ) -> None:
         self.interpreter = Interpreter(str(path), num_threads=threads)
         self._pad_id = pad_id
+        self._threads = threads
         self.window = window
         decode = self.interpreter.get_signature_runner("decode_step")
         self.inputs = decode.get_input_details()
@@ -58,6 +60,11 @@ class LiteModel:
         # It logs the first delegate of a process at any log level.
         with startup.quiet_native_code():
             self.interpreter.allocate_tensors()
+
+    def listed_output(self, template: bytes, ids: np.ndarray) -> ListedOutput:
+        """Returns the product with the rows of some ids, of a shortlist."""
+        rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
+        return ListedOutput(template, ids, rows["rows"], self._threads)
 
     def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
         """Encodes ids of sources, each with its end token or padding."""
@@ -95,12 +102,17 @@ class LiteDecoding:
     """
 
     def __init__(
-        self, model: LiteModel, memory: EncodedSources, beam_size: int
+        self,
+        model: LiteModel,
+        memory: EncodedSources,
+        beam_size: int,
+        output: ListedOutput | None,
     ) -> None:
         self._interpreter = model.interpreter
         self._inputs = model.inputs
         self._outputs = outputs = model.outputs
         self._window = model.window
+        self._output = output
         self._beam_size = beam_size
         self._memory = memory
         self._length = 0  # positions decoded so far
@@ -132,7 +144,8 @@ class LiteDecoding:
         self._put("mask", self._mask[:, None])
         self._put("ids", ids.reshape(-1))
         self._put("position", np.array([at], np.int32))
-        self._put("forced_ids", forced_ids.reshape(-1, 1))
+        forced_ids = forced_ids.reshape(-1, 1)
+        self._put("forced_ids", forced_ids)
         self._interpreter.invoke()
         now = slice(at * beam_size, (at + 1) * beam_size)
         for name, output in self._past.items():
@@ -141,9 +154,12 @@ class LiteDecoding:
         del new  # nothing may refer to the interpreter's memory when it runs
         self._mask[..., now] = self._own
         self._length += 1
-        names = ("log_probs", "tokens", "forced_log_probs")
         get_tensor, outputs = self._interpreter.get_tensor, self._outputs
-        arrays = (get_tensor(outputs[name]) for name in names)
+        if self._output is None:
+            names = ("log_probs", "tokens", "forced_log_probs")
+            arrays = [get_tensor(outputs[name]) for name in names]
+        else:
+            arrays = self._output(get_tensor(outputs["states"]), forced_ids)
         return Predictions(*(x.reshape(*ids.shape, -1) for x in arrays))
 
     def keep(self, rows: np.ndarray) -> None:

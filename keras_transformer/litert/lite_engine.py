@@ -19,7 +19,9 @@ from keras_transformer.decoding.search_arrays import (
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.batches import num_workers
 from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.inference.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
+from keras_transformer.litert.listed_output import ListedOutput
 from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
@@ -41,6 +43,7 @@ class LiteEngine(Engine):
         tokenizer: The tokenizer that it was trained with.
         metadata: The metadata of the export.
         threads: Threads of a single worker. Default: the number of cores.
+        use_shortlist: Whether to translate with the shortlist, if there is one.
     """
 
     batch_tokens = 512
@@ -51,6 +54,7 @@ class LiteEngine(Engine):
         tokenizer: Tokenizer,
         metadata: Mapping[str, Any],
         threads: int | None = None,
+        use_shortlist: bool = True,
     ) -> None:
         threads = available_cores() if threads is None else threads
         check_values(POSITIVE_INTEGER, threads=threads)
@@ -59,6 +63,12 @@ class LiteEngine(Engine):
         self.dtype = metadata["dtype"]
         self._threads = threads
         self.recommended_workers = min(threads, _MOST_WORKERS)
+        self._use_shortlist, self._shortlist = use_shortlist, None
+        if (shortlist := file.with_name(SHORTLIST_FILE)).exists():
+            arrays = np.load(shortlist)
+            self._shortlist = Shortlist(*map(arrays.get, Shortlist._fields))
+            self._template = arrays["template"].tobytes()
+            self._all_ids = np.arange(arrays["size"], dtype=np.int32)
         self._pool = ModelPool(
             file, tokenizer.pad_id, metadata["attention_window"]
         )
@@ -66,6 +76,17 @@ class LiteEngine(Engine):
     def _acquire(self) -> AbstractContextManager[LiteModel]:
         workers = num_workers.get()
         return self._pool.acquire(self._threads if workers == 1 else 1, workers)
+
+    def _output(
+        self, model: LiteModel, sources: Sequence, prefixes: Sequence | None
+    ) -> ListedOutput | None:
+        """Returns the product if it is not in the graph, of all to score."""
+        if self._shortlist is None:
+            return None
+        ids = self._all_ids
+        if self._use_shortlist and prefixes is not None:
+            ids = self._shortlist.ids(sources, prefixes)
+        return model.listed_output(self._template, ids)
 
     def search(
         self,
@@ -77,7 +98,8 @@ class LiteEngine(Engine):
     ) -> SearchResult:
         with self._acquire() as model:
             memory = model.encode(sources)
-            decoding = LiteDecoding(model, memory, settings.beam_size)
+            output = self._output(model, sources, prefixes)
+            decoding = LiteDecoding(model, memory, settings.beam_size, output)
             return beam_search(
                 decoding, limits, settings, count, self.special_ids, prefixes
             )
@@ -92,7 +114,9 @@ class LiteEngine(Engine):
         parents = np.zeros_like(last)
         total = np.zeros(len(targets), np.float32)
         with self._acquire() as model:
-            decoding = LiteDecoding(model, model.encode(sources), beam_size=1)
+            memory = model.encode(sources)
+            output = self._output(model, sources, None)
+            decoding = LiteDecoding(model, memory, 1, output)
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)

@@ -1,5 +1,6 @@
 import pytest
 from commands import write_run
+from fake_translator import FakeTranslator
 
 import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
@@ -38,11 +39,37 @@ def test_export_passes_its_flags_on(run_cli, saves, opened, folder, tmp_path):
         target_language=None,
         tag=None,
         task=None,
+        shortlist=True,
     )
     names = ["translate_prefix", "translate_nbest"]
     assert saves == [("save", translator, output, names)]
     start = f"{output} is a model for Tensor"
     assert out.startswith(start)
+
+
+@pytest.mark.parametrize("name", ["litert", "ctranslate2"])
+def test_a_shortlist(
+    run_cli, saves, opened, folder, tmp_path, monkeypatch, name
+):
+    monkeypatch.setattr(FakeTranslator, "tokenizer", None, raising=False)
+    file = tmp_path / "pairs.tsv"
+    file.write_text("a dog\tein Hund\n")
+    lexicon = tmp_path / "lex.s2t.gz"
+    for function in ("make_shortlist", "read_lexicon"):
+
+        def make(tokenizer, data, function=function):
+            return function, data if data == str(lexicon) else [*data]
+
+        monkeypatch.setattr(kt.export, function, make)
+    command = ["export", folder, "--output", tmp_path / "a", "--format", name]
+    for data in file, lexicon:
+        assert run_cli(*command, "--shortlist", data).code == 0
+    assert [call[-1] for call in saves] == [
+        ("make_shortlist", [("a dog", "ein Hund")]),
+        ("read_lexicon", str(lexicon)),
+    ]
+    command[-1] = "huggingface"
+    assert run_cli(*command, "--shortlist", file).code == 2
 
 
 def test_export_warns_of_a_folder_that_is_not_a_version(

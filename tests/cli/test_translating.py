@@ -166,6 +166,7 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
         target_language="fra",
         tag=None,
         task=None,
+        shortlist=True,
     )
 
 

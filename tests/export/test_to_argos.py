@@ -31,7 +31,7 @@ def folder(translator, tmp_path_factory):
     """The extracted package. Tests must not change it."""
     path = tmp_path_factory.mktemp("models") / "new" / "a.argosmodel"
     path.parent.mkdir()
-    assert save_argos(translator, path, metadata={"by": "me"}) == path
+    assert save_argos(translator, path) == path
     assert list(path.parent.iterdir()) == [path]
     with zipfile.ZipFile(path) as package:
         package.extractall(path.parent)
@@ -69,7 +69,7 @@ def test_files(folder, translator):
     }
     described = json.loads((folder / "keras_transformer.json").read_text())
     assert described["ctranslate2"] == ctranslate2.__version__
-    assert (described["dtype"], described["by"]) == ("float32", "me")
+    assert described["dtype"] == "float32"
     assert json.loads((folder / "metadata.json").read_text()) == {
         "package_version": f"{datetime.date.today():%Y.%m.%d}",
         "argos_version": "1.9.0",

@@ -13,6 +13,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2, writing
+from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.support.errors import InputError
 
 TEXTS = [
@@ -131,7 +132,7 @@ def assert_scores(translator, loaded, tolerance):
 def folder(translator, tmp_path_factory):
     """The export of the trained translator. Tests must not change it."""
     path = tmp_path_factory.mktemp("models") / "en-de"
-    return save_ctranslate2(translator, path, metadata={"by": "me"})
+    return save_ctranslate2(translator, path)
 
 
 # === What CTranslate2 computes ===
@@ -143,6 +144,29 @@ def test_configurations(tokenizer, unverified, tmp_path, fields):
     folder = save_ctranslate2(translator, tmp_path / "model")
     # The last text is longer than the model reads.
     assert_greedy(translator, load(folder), [*TEXTS, TEXTS[0] * 9])
+
+
+LISTED = [280, 290, 310, 311]
+
+
+def test_a_vocabulary_map(tokenizer, unverified, tmp_path):
+    translator = random_translator(tokenizer)
+    starts = np.repeat([0, 2], [301, 30])  # of the source token 300
+    shortlist = Shortlist(*np.split(np.array(LISTED), 2), starts)
+    folder = save_ctranslate2(translator, tmp_path / "a", shortlist=shortlist)
+    pieces = tokenizer.pieces()
+    results = load(folder).translate_batch(
+        [[pieces[300]], [pieces[301]]],
+        use_vmap=True,
+        min_decoding_length=6,
+        max_decoding_length=6,
+        beam_size=8,
+        num_hypotheses=8,
+    )
+    for result, own in zip(results, [LISTED, LISTED[:2]], strict=True):
+        found = {piece for row in result.hypotheses for piece in row}
+        # CTranslate2 adds special tokens.
+        assert set() != found - {*pieces[:4]} <= {pieces[i] for i in own}
 
 
 def test_separate_vocabularies(tokenizer, unverified, tmp_path):

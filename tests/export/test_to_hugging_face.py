@@ -46,7 +46,7 @@ def unverified(monkeypatch):
 def folder(translator, tmp_path_factory):
     """The export of the trained translator. Tests must not change it."""
     path = tmp_path_factory.mktemp("models") / "en-de"
-    return save_huggingface(translator, path, metadata={"by": "me"})
+    return save_huggingface(translator, path)
 
 
 def test_a_model_card(folder):

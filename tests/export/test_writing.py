@@ -53,7 +53,6 @@ def write(
     format="ctranslate2",
     dtype="float32",
     written=None,
-    metadata=None,
 ):
     """Writes an export with one file and the results of `written`."""
 
@@ -66,7 +65,7 @@ def write(
         return written or Written(translator)
 
     return write_export(
-        translator, path, format, dtype, write_file, open_written, metadata
+        translator, path, format, dtype, write_file, open_written
     )
 
 
@@ -92,7 +91,7 @@ def test_a_complete_folder(fake, tmp_path, monkeypatch):
             return {"run": "a", "checkpoint": checkpoint.name}
 
     monkeypatch.setattr(fake, "checkpoints", [(Run(), Path("step-7"))])
-    path = write(fake, tmp_path / "new/en-de", metadata={"by": "me"})
+    path = write(fake, tmp_path / "new/en-de")
     assert {file.name for file in path.iterdir()} == {
         *("model", "README.md", "keras_transformer.json"),
     }
@@ -108,7 +107,6 @@ def test_a_complete_folder(fake, tmp_path, monkeypatch):
         "max_length": 30,
         "dtype": "int8",
         "size": 7,
-        "by": "me",
     }
     text = (path / "README.md").read_text("utf-8")
     assert text.startswith("# CTranslate2\n")
@@ -145,13 +143,6 @@ def test_never_overwrites(fake, tmp_path, file):
     with pytest.raises(InputError, match="model already"):
         write(fake, tmp_path / "model")
     assert file.read_text() == "precious"
-
-
-@pytest.mark.parametrize("name", ["dtype", "size", "search"])
-def test_names_of_metadata_that_are_taken(fake, tmp_path, name):
-    with pytest.raises(TypeError, match=name):
-        write(fake, tmp_path / "model", metadata={name: 1})
-    assert not list(tmp_path.iterdir())
 
 
 # === Comparison ===
