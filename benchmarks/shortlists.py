@@ -15,7 +15,6 @@ import itertools
 import os
 import pathlib
 import statistics
-import tempfile
 import time
 from collections.abc import Callable
 
@@ -38,6 +37,7 @@ def export(folder: pathlib.Path, data: list[str], vocab_size: int) -> None:
     np.random.default_rng(0).shuffle(pairs)
     texts = itertools.chain.from_iterable(pairs)
     tokenizer = kt.Tokenizer.train(texts, vocab_size)
+    folder.mkdir(parents=True)
     config = kt.TransformerConfig.from_preset("base", vocab_size=vocab_size)
     model = kt.Transformer(config)
     translator = kt.Translator(model, tokenizer)
@@ -143,7 +143,8 @@ def measure(
                     medians[key] = max(medians.get(key, 0), speed)
         for name in SYSTEMS:
             row = [f"{medians[name, size]:,.0f}" for size in BATCHES]
-            print(f"| {dtype}, {beam_size} | {name} | {' | '.join(row)} |")
+            cells = [f"{dtype}, {beam_size}", name, *row]
+            print(f"| {' | '.join(cells)} |", flush=True)
 
 
 def main() -> None:
@@ -152,28 +153,31 @@ def main() -> None:
     parser.add_argument("data", nargs="+", help="folders of corpora")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--vocab-size", type=int, default=37_000)
+    parser.add_argument(
+        "--models", type=pathlib.Path, default=pathlib.Path("runs/shortlists")
+    )
     options = parser.parse_args()
     os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    with tempfile.TemporaryDirectory() as name:
-        folder = pathlib.Path(name)
+    folder = options.models
+    if not folder.exists():
         export(folder, options.data, options.vocab_size)
-        tokenizer = kt.Tokenizer.load(folder / "int8")
-        texts: list[str] = []
-        for path in options.data:
-            file = pathlib.Path(path, "valid.en")
-            texts += file.read_text("utf-8").splitlines()[:300]
-        ids = [[*row, tokenizer.eos_id] for row in tokenizer.encode(texts)]
-        ids = sorted((x for x in ids if 6 < len(x) < 40), key=len)
-        shortlist = np.load(folder / "int8-shortlist" / "shortlist.npz")
-        print(f"{len(shortlist['targets']):,} pairs of tokens in the shortlist")
-        batches = {
-            size: [
-                ids[i : i + size]
-                for i in np.linspace(0, len(ids) - size, 4).astype(int)
-            ]
-            for size in BATCHES
-        }
-        measure(folder, batches, options.rounds)
+    tokenizer = kt.Tokenizer.load(folder / "int8")
+    texts: list[str] = []
+    for path in options.data:
+        file = pathlib.Path(path, "valid.en")
+        texts += file.read_text("utf-8").splitlines()[:300]
+    ids = [[*row, tokenizer.eos_id] for row in tokenizer.encode(texts)]
+    ids = sorted((x for x in ids if 6 < len(x) < 40), key=len)
+    shortlist = np.load(folder / "int8-shortlist" / "shortlist.npz")
+    print(f"{len(shortlist['targets']):,} pairs of tokens in the shortlist")
+    # Batches of sentences of about the median length.
+    batches = {}
+    for size in BATCHES:
+        count = 4 if size == 1 else 1
+        first = (len(ids) - count * size) // 2
+        starts = range(first, first + count * size, size)
+        batches[size] = [ids[i : i + size] for i in starts]
+    measure(folder, batches, options.rounds)
 
 
 if __name__ == "__main__":
