@@ -14,6 +14,7 @@ from keras_transformer.inference.model_folder import INCLUDED
 from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.support.errors import InputError
+from keras_transformer.text import Tokenizer
 
 # The page shows it for the included model.
 _EN_DE = (
@@ -77,7 +78,7 @@ def export(
 
 
 def _make_shortlist(
-    tokenizer: kt.Tokenizer, data: list[str], *languages: str | None
+    tokenizer: Tokenizer, data: list[str], *languages: str | None
 ) -> Shortlist:
     if os.path.basename(data[0]).startswith("lex."):
         return kt.export.read_lexicon(tokenizer, data[0])

@@ -1,8 +1,8 @@
 """The product with some rows of the output matrix.
 
 It is a small model with placeholders, which the rows follow, with the bias as
-their last column. Letters: L = ids in order, d = d_model, N = hypotheses, C =
-candidates of a hypothesis.
+their last column. Letters: L = ids in order, d = d_model, C = candidates
+of a hypothesis.
 """
 
 from collections.abc import Sequence
@@ -35,10 +35,7 @@ class ListedOutput:
     def __call__(
         self, states: np.ndarray, forced_ids: np.ndarray
     ) -> Sequence[np.ndarray]:
-        """Returns log P and ids of C candidates, and log P of forced ids.
-
-        The states are `[N, d]`, the forced ids `[N, 1]`.
-        """
+        """Returns log P and ids of C candidates, and log P of forced ids."""
         places = np.searchsorted(self._ids, forced_ids)
         # Ids that are not listed are not needed.
         places = np.minimum(places, len(self._ids) - 1).astype(np.int32)
