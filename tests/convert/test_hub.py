@@ -182,13 +182,14 @@ def test_a_model_is_imported_once(server, model, tmp_path, capsys):
 
 
 def test_simultaneous_imports(server, monkeypatch):
-    saved, both_have_read = [], threading.Barrier(2)
-    read = convert.read
+    saved, both_have_read = [], threading.Barrier(2, timeout=60)
+    read, lock = convert.read, threading.Lock()
 
     def read_together(name):
-        foreign = read(name)
+        with lock:  # the Hub's library may fail if both download
+            model = read(name)
         both_have_read.wait()
-        return foreign
+        return model
 
     def save_run(self, path):
         saved.append(path)

@@ -64,8 +64,7 @@ def test_no_other_tokens(translator, tmp_path):
     expected = kt.Translator(model, translator.tokenizer)
     listed = {3, *range(270, 290)}
     path = save_litert(expected, tmp_path / "a", shortlist=listing(*listed))
-    found = kt.open_translator(path)
-    listed |= {*range(11)}  # the candidates of a beam of 4
+    found, listed = kt.open_translator(path), listed | {*range(11)}
     sources = [[300, 301, 3], [302, 3]]
     limits = np.full(2, 12, np.int32)
     arguments = sources, [[320], []], limits, found.search, 1
