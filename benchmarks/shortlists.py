@@ -137,8 +137,8 @@ def measure(
                         seconds = time.perf_counter() - start
                         if at:  # the first warms up
                             speeds[name].append(count / seconds)
-                for name, found in speeds.items():
-                    speed = statistics.median(found)
+                for name, measured in speeds.items():
+                    speed = statistics.median(measured)
                     key = name, size
                     medians[key] = max(medians.get(key, 0), speed)
         for name in SYSTEMS:

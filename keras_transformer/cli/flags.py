@@ -67,8 +67,8 @@ class CorpusEntry(TypedDict, total=False):
     columns: tuple[int, int]
 
 
-def accept_empty(kind: Any, value: Any) -> None:
-    """Accepts all. `Annotated` takes `validator=()` for no validator."""
+def accept_empty(annotation: Any, value: Any) -> None:
+    """Accepts any value. To `Annotated`, `validator=()` equals none."""
 
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]

@@ -39,9 +39,9 @@ class ListedOutput:
         places = np.searchsorted(self._ids, forced_ids)
         # Ids that are not listed are not needed.
         places = np.minimum(places, len(self._ids) - 1).astype(np.int32)
-        found = self._output(states=states, forced_ids=places)
-        tokens = self._ids[found["tokens"]]
-        return found["log_probs"], tokens, found["forced_log_probs"]
+        outputs = self._output(states=states, forced_ids=places)
+        tokens = self._ids[outputs["tokens"]]
+        return outputs["log_probs"], tokens, outputs["forced_log_probs"]
 
 
 def _packed(width: int, *values: int) -> list[bytes]:

@@ -80,7 +80,7 @@ class LiteEngine(Engine):
     def _output(
         self, model: LiteModel, sources: Sequence, prefixes: Sequence | None
     ) -> ListedOutput | None:
-        """Returns the product if it is not in the graph, of all to score."""
+        """Returns the product with listed rows, or all if prefixes is None."""
         if self._shortlist is None:
             return None
         ids = self._all_ids
