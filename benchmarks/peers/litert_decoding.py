@@ -52,7 +52,7 @@ def main() -> None:
             with models.acquire(threads, workers) as model:
                 memory = model.encode([[*row, ids.eos_id] for row in source])
                 found = beam_search(
-                    LiteDecoding(model, memory, search.beam_size, None),
+                    LiteDecoding(model, memory, None),
                     limits,
                     search,
                     1,

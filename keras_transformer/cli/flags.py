@@ -249,7 +249,8 @@ class ModelFlags:
     Args:
         checkpoint: A step, best (by validation score) or last (default: last).
         dtype: Type of weights and computation: float32 (default), or bfloat16
-            and float16, which take half the space.
+            and float16, which take half the space, and more time on CPUs
+            without instructions for them.
         tag: Tag to add to sources without one; bt is short for `<bt>`.
         no_shortlist: Ignore the shortlist of an export.
     """

@@ -35,7 +35,8 @@ def beam_search(
     `decoding` needs two methods. `step(ids, parents, forced_ids)`, all
     `[B, K]`, decodes one more token of each hypothesis; `parents` are the
     hypotheses of the previous step that they continue. It returns `Predictions`
-    that may be changed. `keep(rows)` removes all other sentences.
+    that may be changed. `keep(rows)` removes all other sentences, when the
+    finished ones are a share of the batch: its attribute `finished_share`.
     """
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
@@ -44,9 +45,8 @@ def beam_search(
         last_ids, parents = search.beams.last_ids, search.beams.parents
         search.advance(decoding.step(last_ids, parents, forced))
         is_live = search.can_win()
-        if 2 * np.count_nonzero(is_live) > len(is_live):
+        if np.mean(~is_live) < decoding.finished_share:
             continue
-        # Finished sentences leave when they are half of the batch.
         for column, values in zip(result, search.finished(), strict=True):
             column[search.beams.sentences] = values
         if not is_live.any():
@@ -119,7 +119,7 @@ class _Search:
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(predictions)
         if self._settings.stop != "exact":
-            # A stopped sentence stays until half of the batch has stopped.
+            # A stopped sentence stays until others have stopped, too.
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self._length] = tokens

@@ -7,7 +7,6 @@ C = candidates of a hypothesis.
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 
@@ -25,13 +24,6 @@ _MASKED = -1e9
 # Resizing takes as long as a step or two; unused room makes each step slower.
 _INITIAL_ROOM = 8
 _MAX_ADDED_ROOM = 16
-
-
-class EncodedSources(NamedTuple):
-    """Encoded sources."""
-
-    mask: np.ndarray  # [B, 1, 1, S] float32, 0 or `_MASKED`
-    values: dict[str, np.ndarray]  # keys and values of each layer
 
 
 class LiteModel:
@@ -66,8 +58,11 @@ class LiteModel:
         rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
         return ListedOutput(template, ids, rows["rows"], self._threads)
 
-    def encode(self, sources: Sequence[Sequence[int]]) -> EncodedSources:
-        """Encodes ids of sources, each with its end token or padding."""
+    def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
+        """Returns the inputs of a step that belong to the sources.
+
+        Each source has its end token, or padding.
+        """
         ids = padded(sources, self._pad_id)
         batch, longest = ids.shape
         is_token = ids != self._pad_id
@@ -90,7 +85,7 @@ class LiteModel:
         for name, array in values.items():
             if "values" in name:  # nothing to attend to gives 0
                 array[is_empty] = 0
-        return EncodedSources(memory_mask, values)
+        return values | {"memory_mask": memory_mask}
 
 
 class LiteDecoding:
@@ -101,11 +96,12 @@ class LiteDecoding:
     never overwrites inputs: they keep past keys and values.
     """
 
+    finished_share = 1 / 8
+
     def __init__(
         self,
         model: LiteModel,
-        memory: EncodedSources,
-        beam_size: int,
+        memory: dict[str, np.ndarray],
         output: ListedOutput | None,
     ) -> None:
         self._interpreter = model.interpreter
@@ -113,7 +109,6 @@ class LiteDecoding:
         self._outputs = outputs = model.outputs
         self._window = model.window
         self._output = output
-        self._beam_size = beam_size
         self._memory = memory
         self._length = 0  # positions decoded so far
         # Inputs with past keys and values, and outputs with the new ones.
@@ -122,9 +117,7 @@ class LiteDecoding:
             for name in model.inputs
             if f"new_{name}" in outputs
         }
-        self._own = np.full((beam_size, beam_size), _MASKED, np.float32)
-        np.fill_diagonal(self._own, 0)
-        self._allocate(_INITIAL_ROOM)
+        self._allocate(_INITIAL_ROOM, beam_size=1)
         for name in self._past:
             self._view(name)[:] = 0  # memory that was never written may be NaN
 
@@ -132,10 +125,15 @@ class LiteDecoding:
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
         """Decodes one more token; see `numpy_search.beam_search`."""
-        at, beam_size = self._length, self._beam_size
-        room = self._mask.shape[-1] // beam_size
+        at, room = self._length, self._room
         if at == room:
-            self._move(room + min(room, _MAX_ADDED_ROOM), self._rows[:, 0])
+            room += min(room, _MAX_ADDED_ROOM)
+        # In the first step all hypotheses are the same, and are computed once.
+        beam_size = ids.shape[1] if at else 1
+        copies = ids.shape[1] // beam_size
+        ids, forced_ids = ids[:, :beam_size], forced_ids[:, :beam_size]
+        if (room, beam_size) != (self._room, self._beam_size):
+            self._move(room, beam_size, self._rows[:, 0])
         if at:
             self._mask = self._mask[self._rows, parents]
         if self._window is not None and at >= self._window:
@@ -150,9 +148,10 @@ class LiteDecoding:
         now = slice(at * beam_size, (at + 1) * beam_size)
         for name, output in self._past.items():
             new = self._interpreter.tensor(output)()
-            self._view(name)[:, :, now] = new
+            self._view(name)[:, :, now] = _by_position(name, new)
         del new  # nothing may refer to the interpreter's memory when it runs
-        self._mask[..., now] = self._own
+        own = np.arange(beam_size)
+        self._mask[:, own, at * beam_size + own] = 0
         self._length += 1
         get_tensor, outputs = self._interpreter.get_tensor, self._outputs
         if self._output is None:
@@ -160,46 +159,42 @@ class LiteDecoding:
             arrays = [get_tensor(outputs[name]) for name in names]
         else:
             arrays = self._output(get_tensor(outputs["states"]), forced_ids)
-        return Predictions(*(x.reshape(*ids.shape, -1) for x in arrays))
+        arrays = [x.reshape(*ids.shape, -1) for x in arrays]
+        return Predictions(*(np.repeat(x, copies, axis=1) for x in arrays))
 
     def keep(self, rows: np.ndarray) -> None:
         """Removes all other sentences."""
-        mask, values = self._memory
-        values = {name: x[rows] for name, x in values.items()}
-        self._memory = EncodedSources(mask[rows], values)
-        self._move(self._mask.shape[-1] // self._beam_size, rows)
+        self._memory = {name: x[rows] for name, x in self._memory.items()}
+        self._move(self._room, self._beam_size, rows)
 
-    def _move(self, room: int, rows: np.ndarray) -> None:
+    def _move(self, room: int, beam_size: int, rows: np.ndarray) -> None:
         """Copies the past of some sentences to an allocation with more room."""
         past = {name: self._view(name)[rows] for name in self._past}
         mask = self._mask[rows]
-        self._allocate(room)
+        self._allocate(room, beam_size)
         self._mask[..., : mask.shape[-1]] = mask
         for name, values in past.items():
             view = self._view(name)
             view[:, :, : values.shape[2]] = values
             view[:, :, values.shape[2] :] = 0
 
-    def _allocate(self, room: int) -> None:
+    def _allocate(self, room: int, beam_size: int) -> None:
         """Makes room for positions; deletes the past."""
-        beam_size = self._beam_size
-        batch, _, _, _ = self._memory.mask.shape
+        self._room, self._beam_size = room, beam_size
+        batch = len(self._memory["memory_mask"])
         self._rows = np.arange(batch)[:, None]
         self._mask = np.full(  # [B, K, R*K]
             (batch, beam_size, room * beam_size), _MASKED, np.float32
         )
-        values = {
-            **self._memory.values,
-            "memory_mask": self._memory.mask,
-            **_indices(self._inputs, batch, beam_size),
-        }
+        values = self._memory | _indices(self._inputs, batch, beam_size)
         shapes = {name: value.shape for name, value in values.items()}
         shapes["mask"] = self._mask[:, None].shape
         shapes["ids"] = (batch * beam_size,)
         shapes["forced_ids"] = (batch * beam_size, 1)
         for name in self._past:
-            _, heads, _, width = self._inputs[name]["shape"]
-            shapes[name] = (batch, heads, room * beam_size, width)
+            _, heads, *sizes = self._inputs[name]["shape"]
+            sizes["values" in name] = room * beam_size
+            shapes[name] = (batch, heads, *sizes)
         for name, shape in shapes.items():
             index = self._inputs[name]["index"]
             self._interpreter.resize_tensor_input(index, shape)
@@ -211,7 +206,13 @@ class LiteDecoding:
         self._interpreter.set_tensor(self._inputs[name]["index"], value)
 
     def _view(self, name: str) -> np.ndarray:
-        return self._interpreter.tensor(self._inputs[name]["index"])()
+        array = self._interpreter.tensor(self._inputs[name]["index"])()
+        return _by_position(name, array)
+
+
+def _by_position(name: str, array: np.ndarray) -> np.ndarray:
+    """Returns a view, `[B, H, positions, w]`, of keys or values."""
+    return array.swapaxes(2, 3) if "values" in name else array
 
 
 def _indices(inputs: dict, batch: int, length: int) -> dict[str, np.ndarray]:

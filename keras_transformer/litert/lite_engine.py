@@ -99,7 +99,7 @@ class LiteEngine(Engine):
         with self._acquire() as model:
             memory = model.encode(sources)
             output = self._output(model, sources, prefixes)
-            decoding = LiteDecoding(model, memory, settings.beam_size, output)
+            decoding = LiteDecoding(model, memory, output)
             return beam_search(
                 decoding, limits, settings, count, self.special_ids, prefixes
             )
@@ -116,7 +116,7 @@ class LiteEngine(Engine):
         with self._acquire() as model:
             memory = model.encode(sources)
             output = self._output(model, sources, None)
-            decoding = LiteDecoding(model, memory, 1, output)
+            decoding = LiteDecoding(model, memory, output)
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)

@@ -106,18 +106,11 @@ def available_cores() -> int:
 
 
 def _cpu_quota() -> float:
-    """Returns the CPU quota of a container, in cores, rounded up.
-
-    Version 2 has both numbers in one file; without a limit they are "max" or
-    -1, or there is no file.
-    """
-    names = ("cpu.max",), ("cpu/cpu.cfs_quota_us", "cpu/cpu.cfs_period_us")
-    for files in names:
-        with contextlib.suppress(OSError, ValueError):
-            texts = (_CGROUP.joinpath(file).read_text() for file in files)
-            quota, period = map(int, " ".join(texts).split())
-            if quota > 0:
-                return math.ceil(quota / period)
+    """Returns the CPU quota of a container, in cores, rounded up."""
+    # Without a limit the quota is "max", or there is no file.
+    with contextlib.suppress(OSError, ValueError):
+        quota, period = _CGROUP.joinpath("cpu.max").read_text().split()
+        return math.ceil(int(quota) / int(period))
     return math.inf
 
 

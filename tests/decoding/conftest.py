@@ -21,6 +21,8 @@ from keras_transformer.decoding.search_arrays import SpecialIds, padded
 class TableDecoding:
     """Decodes with one table per row, as `numpy_search.beam_search` asks."""
 
+    finished_share = 0.5
+
     def __init__(self, tables, num_candidates):
         self.log_probs = as_array(tables)
         self.num_candidates = num_candidates

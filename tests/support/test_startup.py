@@ -96,15 +96,10 @@ def test_other_missing_packages_are_reported_as_they_are():
         ({"cpu.max": "200000 100000\n"}, 2),
         ({"cpu.max": "250000 100000\n"}, 3),
         ({"cpu.max": "5000 100000\n"}, 1),
-        ({"quota": "-1\n", "period": "100000\n"}, math.inf),
-        ({"quota": "400000\n", "period": "100000\n"}, 4),
     ],
 )
 def test_the_quota_of_a_container(tmp_path, monkeypatch, files, cores):
-    (tmp_path / "cpu").mkdir()
     for name, text in files.items():
-        is_second = name == "cpu.max"
-        name = name if is_second else f"cpu/cpu.cfs_{name}_us"
         (tmp_path / name).write_text(text)
     monkeypatch.setattr(startup, "_CGROUP", tmp_path)
     monkeypatch.setattr(os, "cpu_count", lambda: 64)
