@@ -246,7 +246,7 @@ def _call(
 
 
 def _transposed(x: tf.Tensor) -> tf.Tensor:
-    """`[B, H, k, w]` <-> `[B, H, w, k]`: XNNPACK packs values faster so."""
+    """`[B, H, k, w]` <-> `[B, H, w, k]`, which XNNPACK packs faster."""
     return tf.transpose(x, [0, 1, 3, 2])
 
 

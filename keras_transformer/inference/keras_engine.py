@@ -135,7 +135,7 @@ class _Decoding:
     caches: tuple
     num_candidates: int  # C
     length: int = 0  # tokens decoded so far
-    finished_share: float = 0.5  # JAX compiles for each size of the batch
+    finished_share = 0.5  # JAX compiles for each size of the batch
 
     def step(
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray

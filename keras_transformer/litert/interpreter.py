@@ -193,7 +193,7 @@ class LiteDecoding:
         shapes["forced_ids"] = (batch * beam_size, 1)
         for name in self._past:
             _, heads, *sizes = self._inputs[name]["shape"]
-            sizes["values" in name] = room * beam_size
+            sizes[1 if "values" in name else 0] = room * beam_size
             shapes[name] = (batch, heads, *sizes)
         for name, shape in shapes.items():
             index = self._inputs[name]["index"]
