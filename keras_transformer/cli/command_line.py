@@ -102,6 +102,8 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
             f"the locale. Received: {wrong[0]!a}. Set LC_ALL=C.UTF-8 for UTF-8."
         )
     app.config, app.help_formatter = None, _CommonFlags(column_specs=_COLUMNS)
+    if not arguments or arguments[0].startswith("-"):
+        app.resolved_commands()  # the help shows their descriptions
     try:
         app.meta(list(arguments))
     except CycloptsError as error:

@@ -4,29 +4,19 @@ A command imports TensorFlow when it needs it, so that mistakes, `--help`,
 `presets` and models exported for LiteRT are answered at once.
 """
 
-import platform
-from importlib.metadata import version
-
 from cyclopts import App, Group
 
 from keras_transformer import __version__
 from keras_transformer.cli import plot
 from keras_transformer.cli.command_line import make_app
-from keras_transformer.cli.demo import demo
-from keras_transformer.cli.exporting import export, serve
-from keras_transformer.cli.training import (
-    average,
-    import_,
-    prepare,
-    presets,
-    train,
-)
-from keras_transformer.cli.translating import evaluate, score, translate
 from keras_transformer.support.startup import quiet_tensorflow_import
 
 
 def print_versions() -> None:
     """Print the versions of the packages, and the devices."""
+    import platform
+    from importlib.metadata import version
+
     # First, because importing TensorFlow takes seconds.
     print(f"keras-transformer {__version__}", flush=True)
     print(f"Python {platform.python_version()} on {platform.platform()}")
@@ -43,21 +33,30 @@ def print_versions() -> None:
     print(f"TensorFlow {tf.__version__}\nDevices: {', '.join(names)}")
 
 
+_TRAIN = Group("Train", sort_key=1)
+_USE = Group("Use", sort_key=2)
+_EXPORT = Group("Serve and export", sort_key=3)
 _INSPECT = Group("Inspect", sort_key=4)
-_COMMANDS = {
-    Group("Train", sort_key=1): (prepare, train, average, import_),
-    Group("Use", sort_key=2): (translate, score, evaluate),
-    Group("Serve and export", sort_key=3): (serve, export),
-    _INSPECT: (presets, demo),
+_COMMANDS = {  # a module is imported when its command is called
+    "training:prepare": _TRAIN,
+    "training:train": _TRAIN,
+    "training:average": _TRAIN,
+    "training:import_": _TRAIN,
+    "translating:translate": _USE,
+    "translating:score": _USE,
+    "translating:evaluate": _USE,
+    "exporting:serve": _EXPORT,
+    "exporting:export": _EXPORT,
+    "training:presets": _INSPECT,
+    "demo:demo": _INSPECT,
 }
 
 app: App = make_app(
     "keras-transformer",
     '"Attention Is All You Need": train, evaluate, translate, export.',
 )
-for group, commands in _COMMANDS.items():
-    for place, command in enumerate(commands):
-        app.command(command, group=group, sort_key=place)
+for place, (path, group) in enumerate(_COMMANDS.items()):
+    app.command(f"{__package__}.{path}", group=group, sort_key=place)
 plots = App(
     name="plot",
     help="Plot the curves of a training, attention, or a search.",

@@ -26,11 +26,11 @@ from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
-from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.filters import PairFilters
 
 if TYPE_CHECKING:
     from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.train.data.corpus import Corpus
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
 RARE = ", rarely needed"
@@ -229,7 +229,7 @@ class CorpusFlags:
         Parameter(group=_RARE_DATA),
     ] = None
 
-    def open(self, data: list | None, corpora: list | None) -> Corpus:
+    def open(self, data: list | None, corpora: list | None) -> "Corpus":
         """Opens one corpus, or several as one."""
         if bool(data) == bool(corpora) or (corpora and self.columns):
             raise InputError(

@@ -223,8 +223,7 @@ def evaluate(
         as_json: Print the results as a JSON object.
     """
     with terminal.open_output(None) as stdout:
-        folder = read_folder(runs[0])
-        corpus = _open_corpus(folder, data, reading)
+        corpus = _open_corpus(read_folder(runs[0]), data, reading)
         is_only = data is not None and len(corpus.splits) == 1
         split = split or (corpus.splits[0] if is_only else "test")
         corpus.pairs(split)  # raises if there is no such split
