@@ -29,7 +29,7 @@ PACKAGES = {
     ],
     "marian": ["torch==2.13.0", "transformers==5.23.0"],
 }
-# MKL takes its AVX-512 path on Intel's processors only, or when told that
+# MKL takes its fastest path on Intel's processors only, or when told that
 # this is one; the variable MKL_ENABLE_INSTRUCTIONS does not change that.
 _SHIM = "int mkl_serv_intel_cpu_true(void) { return 1; }\n"
 
@@ -48,7 +48,7 @@ class Contender:
     @property
     def label(self) -> str:
         """Name of the mode in the tables."""
-        return self.mode + (", MKL on AVX-512" if self.shim else "")
+        return self.mode + (", MKL as on Intel" if self.shim else "")
 
     def run(
         self, venvs: pathlib.Path, arguments: Iterable[str]
@@ -65,7 +65,7 @@ class Contender:
             "TF_ENABLE_ONEDNN_OPTS": "1",
         }
         if self.shim:
-            variables["LD_PRELOAD"] = str(venvs / "mkl_avx512.so")
+            variables["LD_PRELOAD"] = str(venvs / "mkl_as_on_intel.so")
         python = str(venvs / self.environment / "bin" / "python")
         command = [python, str(PEERS / self.script), f"--mode={self.mode}"]
         command += [f"--dtype={self.dtype}", *arguments]
@@ -106,7 +106,7 @@ def prepare(contenders: Collection[Contender], venvs: pathlib.Path) -> None:
     if any(contender.shim for contender in contenders):
         shim = ["gcc", "-shared", "-fPIC", "-x", "c", "-", "-o"]
         subprocess.run(
-            [*shim, str(venvs / "mkl_avx512.so")],
+            [*shim, str(venvs / "mkl_as_on_intel.so")],
             input=_SHIM,
             text=True,
             check=True,

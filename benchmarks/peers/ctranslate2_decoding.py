@@ -34,14 +34,16 @@ def main() -> None:
     )
     pieces = json.loads((folder / "shared_vocabulary.json").read_bytes())
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         def translate(source: np.ndarray) -> np.ndarray:
             # With several workers, each takes a part of the batch.
             part = -(-len(source) // workers) if workers > 1 else 0
             results = translator.translate_batch(
                 [[pieces[i] for i in row] for row in source],
                 max_batch_size=part,
-                beam_size=workload.BEAM_SIZE,
+                beam_size=beam_size,
                 length_penalty=workload.ALPHA,
                 min_decoding_length=length,
                 max_decoding_length=length,

@@ -1,4 +1,4 @@
-"""Decoding speed of KerasHub's layers and its `BeamSampler`.
+"""Decoding speed of KerasHub's layers and its samplers.
 
 `python kerashub_decoding.py --shape small` in an environment with keras-hub
 
@@ -63,17 +63,17 @@ class Decoding:
             x = layer(x)
         return x
 
-    def translate(self, source: tf.Tensor, length: int) -> tf.Tensor:
+    def translate(
+        self, source: tf.Tensor, length: int, beam_size: int
+    ) -> tf.Tensor:
         """Returns the best translations, `[batch, length]`."""
         shape = self.shape
         batch = ops.shape(source)[0]
         heads = (shape.num_heads, shape.d_model // shape.num_heads)
-        memory = ops.repeat(self.encode(source), workload.BEAM_SIZE, axis=0)
+        memory = ops.repeat(self.encode(source), beam_size, axis=0)
         cross_caches = []
         for layer in self.decoder:
-            empty = ops.zeros(
-                (batch * workload.BEAM_SIZE, 2, shape.length, *heads)
-            )
+            empty = ops.zeros((batch * beam_size, 2, shape.length, *heads))
             _, _, cross = layer(
                 memory[:, :1],
                 memory,
@@ -103,7 +103,12 @@ class Decoding:
         cache = ops.zeros((batch, shape.num_layers, 2, length + 1, *heads))
         start = ops.full((batch, 1), BOS_ID, dtype="int32")
         rest = ops.zeros((batch, length), dtype="int32")
-        found = keras_hub.samplers.BeamSampler(workload.BEAM_SIZE)(
+        sampler = (
+            keras_hub.samplers.GreedySampler()
+            if beam_size == 1
+            else keras_hub.samplers.BeamSampler(beam_size)
+        )
+        found = sampler(
             step, ops.concatenate([start, rest], axis=1), cache, index=1
         )
         return found[:, 1:]
@@ -115,9 +120,11 @@ def main() -> None:
     keras.utils.set_random_seed(0)
     decoding = Decoding(options.shape)
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         find = tf.function(
-            lambda source: decoding.translate(source, length),
+            lambda source: decoding.translate(source, length, beam_size),
             jit_compile=options.mode == "xla",
         )
         return lambda source: find(tf.constant(source)).numpy()

@@ -38,10 +38,12 @@ def main() -> None:
     models = ModelPool(Path(options.model, MODEL_FILE), ids.pad_id, window=None)
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         # Of random weights no hypothesis ends before its maximum length.
         search = BeamSearch(
-            workload.BEAM_SIZE,
+            beam_size,
             workload.ALPHA,
             length_factor=0,
             extra_length=length,

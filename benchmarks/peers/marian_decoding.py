@@ -32,14 +32,16 @@ def main() -> None:
         **{name: getattr(known, name) for name in ids}
     )
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         @torch.inference_mode()
         def translate(source: np.ndarray) -> np.ndarray:
             source = torch.from_numpy(source).long()
             found = model.generate(
                 input_ids=source,
                 attention_mask=torch.ones_like(source),
-                num_beams=workload.BEAM_SIZE,
+                num_beams=beam_size,
                 length_penalty=workload.ALPHA,
                 do_sample=False,
                 use_cache=True,

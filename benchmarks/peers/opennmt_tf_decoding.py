@@ -23,9 +23,11 @@ def main() -> None:
     tf.random.set_seed(0)
     model = build_model(options.shape)
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         model.params.update(
-            beam_width=workload.BEAM_SIZE,
+            beam_width=beam_size,
             length_penalty=workload.ALPHA,
             minimum_decoding_length=length,
             maximum_decoding_length=length,

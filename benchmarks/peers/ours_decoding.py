@@ -47,10 +47,12 @@ def main() -> None:
     vocabulary.source = vocabulary
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
-    def make_translate(length: int) -> Callable[[np.ndarray], np.ndarray]:
+    def make_translate(
+        length: int, beam_size: int
+    ) -> Callable[[np.ndarray], np.ndarray]:
         # Of random weights no hypothesis ends before its maximum length.
         search = kt.BeamSearch(
-            workload.BEAM_SIZE,
+            beam_size,
             workload.ALPHA,
             length_factor=0,
             extra_length=length,

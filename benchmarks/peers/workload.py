@@ -7,13 +7,14 @@ output, sinusoidal positions, post-norm, ReLU, dropout of 0.1 on embeddings
 and residuals, and label smoothing of 0.1. The ids are random, without
 padding, and the same in every step, so that the loss must decrease.
 
-Decoding: from ids of sources to ids of translations, with random weights and
-beam 4. Every source has 32 tokens, and every translation is forced to have 32,
+Decoding: from ids of sources to ids of translations, with random weights, beam
+4 and greedily. Every source has 32 tokens, and every translation is forced to have 32,
 the end token included.
 """
 
 import argparse
 import dataclasses
+import itertools
 import json
 import pathlib
 import re
@@ -27,7 +28,7 @@ DROPOUT = 0.1
 LABEL_SMOOTHING = 0.1
 LEARNING_RATE = 1e-4
 BETA_1, BETA_2, EPSILON = 0.9, 0.98, 1e-9
-BEAM_SIZE, ALPHA = 4, 0.6
+BEAM_SIZES, ALPHA = (4, 1), 0.6
 FIRST_ID = 4  # ids 0 to 3 are padding, unknown, start and end
 
 
@@ -84,6 +85,7 @@ def parse_decoding_options(
         parser.add_argument("--model", required=True, help="exported model")
     parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32])
     parser.add_argument("--lengths", type=int, nargs="+", default=[32])
+    parser.add_argument("--beam-sizes", type=int, nargs="+", default=BEAM_SIZES)
     parser.add_argument(
         "--calls", type=int, default=4, help="per repetition at batch 1"
     )
@@ -171,23 +173,26 @@ def report(
 
 
 def time_decoding(
-    make_translate: Callable[[int], Callable[[np.ndarray], np.ndarray]],
+    make_translate: Callable[[int, int], Callable[[np.ndarray], np.ndarray]],
     options: argparse.Namespace,
     system: str,
     version: str,
 ) -> None:
-    """Measures every batch size and length, and prints a line of JSON of each.
+    """Measures every size and length, and prints a line of JSON of each.
 
     Args:
-        make_translate: Returns, for a length, a function that maps sources
-            `[batch, 32]` to the best translations, `[batch, length]`.
+        make_translate: Returns, for a length and a beam size, a function that
+            maps sources `[batch, 32]` to the best translations, `[batch,
+            length]`.
         options: From `parse_decoding_options`.
         system: Name of the system.
         version: Its version and its engine's.
     """
     shape = options.shape
-    for length in options.lengths:
-        translate = make_translate(length)
+    for length, beam_size in itertools.product(
+        options.lengths, options.beam_sizes
+    ):
+        translate = make_translate(length, beam_size)
         for batch in options.batches:
             source = np.random.default_rng(0).integers(
                 FIRST_ID, shape.vocab_size, (batch, shape.length), "int32"
@@ -214,6 +219,7 @@ def time_decoding(
                 version=version,
                 batch=batch,
                 length=length,
+                beam_size=beam_size,
                 tokens_per_second=[round(tokens / s, 2) for s in seconds],
                 milliseconds=[round(1e3 * s, 2) for s in latencies],
             )

@@ -41,11 +41,11 @@ def beam_search(
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
     while True:
-        forced = np.repeat(search.forced()[:, None], settings.beam_size, axis=1)
         last_ids, parents = search.beams.last_ids, search.beams.parents
-        search.advance(decoding.step(last_ids, parents, forced))
+        forced = search.forced()[:, None].repeat(settings.beam_size, axis=1)
+        search.advance(decoding.step(last_ids, parents, forced), forced[:, 0])
         is_live = search.can_win()
-        if np.mean(~is_live) < decoding.finished_share:
+        if is_live.sum() > (1 - decoding.finished_share) * len(is_live):
             continue
         for column, values in zip(result, search.finished(), strict=True):
             column[search.beams.sentences] = values
@@ -113,11 +113,11 @@ class _Search:
         is_last = self._length + 1 >= self.beams.max_lengths
         return np.where(is_last, self._ids.eos_id, forced)
 
-    def advance(self, predictions: Predictions) -> None:
+    def advance(self, predictions: Predictions, forced: np.ndarray) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size, beams = self._settings.beam_size, self.beams
         rows = np.arange(len(beams.sentences))[:, None]
-        tokens, parents, log_probs = self._candidates(predictions)
+        tokens, parents, log_probs = self._candidates(predictions, forced)
         if self._settings.stop != "exact":
             # A stopped sentence stays until others have stopped, too.
             log_probs[~self.can_win()] = -np.inf
@@ -153,7 +153,7 @@ class _Search:
         )
 
     def _candidates(
-        self, predictions: Predictions
+        self, predictions: Predictions, forced: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
         log_probs, tokens, log_prob_of_forced = predictions
@@ -165,7 +165,6 @@ class _Search:
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf
-        forced = self.forced()
         is_forced = forced != self._ids.pad_id
         log_probs[is_forced] = -np.inf
         log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
