@@ -13,6 +13,7 @@ python benchmarks/sentences.py RUN --start
 """
 
 import argparse
+import dataclasses
 import json
 import os
 import pathlib
@@ -24,12 +25,20 @@ import time
 from collections.abc import Callable
 
 ALPHA = 0.6
-DTYPES, STOPS = ("float32", "int8"), ("exact", "finished")
+DTYPES = ("float32", "int8")
 # CTranslate2 stops when K hypotheses are finished.
 FORMATS = (
     "run exact",
-    *(f"litert {dtype} {x}" for dtype in DTYPES for x in STOPS),
-    *(f"ct2 {dtype} finished" for dtype in DTYPES),
+    *(
+        f"litert {dtype} {search}"
+        for dtype in DTYPES
+        for search in ("exact", "finished", "greedy")
+    ),
+    *(
+        f"ct2 {dtype} {search}"
+        for dtype in DTYPES
+        for search in ("finished", "greedy")
+    ),
 )
 
 
@@ -42,7 +51,9 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
         workers: Batches that are translated at the same time.
         threads: Threads of an operation.
     """
-    if name.startswith("ct2"):
+    system, *dtype, search = name.split()
+    beam_size = 1 if search == "greedy" else 4
+    if system == "ct2":
         import ctranslate2
         import sentencepiece
 
@@ -51,7 +62,7 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
         )
         model = ctranslate2.Translator(
             folder,
-            compute_type=name.split()[1],
+            compute_type=dtype[0],
             inter_threads=workers,
             intra_threads=threads,
         )
@@ -59,7 +70,7 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
         def translate(texts: list[str]) -> list[str]:
             results = model.translate_batch(
                 pieces.encode(texts, out_type=str),
-                beam_size=4,
+                beam_size=beam_size,
                 length_penalty=2 / 3 * ALPHA,  # as in its exported README
                 max_batch_size=1024,
                 batch_type="tokens",
@@ -67,11 +78,15 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
             return pieces.decode([found.hypotheses[0] for found in results])
 
         return translate
-    if name.startswith("litert"):
+    if system == "litert":
         import keras_transformer as kt
 
-        search = kt.BeamSearch(alpha=ALPHA, stop=name.split()[-1])
-        translator = kt.open_translator(folder, search=search, threads=threads)
+        settings = kt.BeamSearch(beam_size, ALPHA)
+        if search == "finished":
+            settings = dataclasses.replace(settings, stop=search)
+        translator = kt.open_translator(
+            folder, search=settings, threads=threads
+        )
     else:
         os.environ["TF_NUM_INTRAOP_THREADS"] = str(threads)
         os.environ["TF_ENABLE_ONEDNN_OPTS"] = "1"
@@ -103,8 +118,9 @@ def command(name: str, folder: pathlib.Path) -> list[str]:
     if name.startswith("ct2"):
         return [sys.executable, __file__, str(folder), "--translate", name]
     program = pathlib.Path(sys.executable).with_name("keras-transformer")
-    stop = name.split()[-1]
-    return [str(program), "translate", str(folder), "--stop", stop]
+    *_, search = name.split()
+    flags = ["--beam-size", "1"] if search == "greedy" else ["--stop", search]
+    return [str(program), "translate", str(folder), *flags]
 
 
 def compare(run: pathlib.Path, file: pathlib.Path, rounds: int) -> None:

@@ -8,8 +8,8 @@ and residuals, and label smoothing of 0.1. The ids are random, without
 padding, and the same in every step, so that the loss must decrease.
 
 Decoding: from ids of sources to ids of translations, with random weights, beam
-4 and greedily. Every source has 32 tokens, and every translation is forced to have 32,
-the end token included.
+4 and greedily. Every source has 32 tokens, and every translation is forced to
+have 32, the end token included.
 """
 
 import argparse
