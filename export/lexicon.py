@@ -22,8 +22,8 @@ def make_shortlist(
 ) -> Shortlist:
     """Returns the tokens that translate each source token in a corpus.
 
-    They are the 100 most likely ones of IBM Model 1 (Brown et al., 1993), and
-    the 300 most frequent tokens of all targets.
+    They are the 100 most likely ones of IBM Model 1 (Brown et al., 1993), with
+    a shared vocabulary the source token first, and the 300 most frequent ones.
 
     Args:
         tokenizer: The model's tokenizer.
@@ -35,7 +35,6 @@ def make_shortlist(
     both = [ids for ids in zip(*sides, strict=True) if all(ids)]
     lengths = np.array([[len(ids) for ids in pair] for pair in both]).T
     used = np.cumsum(lengths.prod(axis=0)) <= _MOST_MEETINGS
-    used[0] = True
     sides = zip(*itertools.compress(both, used), strict=True)
     ids = [np.concatenate(side).astype(np.int64) for side in sides]
     table = _translation_table(*ids, *lengths[:, used])
@@ -88,6 +87,9 @@ def _best(
     tokenizer: Tokenizer, table: Table, frequent: np.ndarray
 ) -> Shortlist:
     """Returns the most likely target ids of each source id."""
+    if tokenizer.is_shared:  # names and numbers are copied
+        own = np.arange(tokenizer.vocab_size)
+        table = map(np.append, table, (own, own, np.full(len(own), np.inf)))
     sources, targets, probabilities = table
     order = np.lexsort((-probabilities, sources))
     sources, targets = sources[order], targets[order].astype(np.int32)

@@ -59,7 +59,7 @@ def export(
     folders = [read_run(run).path for run in runs]
     translator = model.open(folders, search, num_translations)
     if shortlist:
-        data = shortlist, *read_run(runs[0]).languages
+        data = shortlist, *translator.languages
         options["shortlist"] = _make_shortlist(translator.tokenizer, *data)
     if is_saved_model:
         kt.export.save(translator, output, signatures)

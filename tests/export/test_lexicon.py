@@ -35,15 +35,16 @@ def best_of_model_1(pairs):
 
 
 def test_the_table_of_model_1(tokenizer, monkeypatch):
-    monkeypatch.setattr(lexicon, "_PER_SOURCE", 1)
+    monkeypatch.setattr(lexicon, "_PER_SOURCE", 2)
     texts = [*PAIRS, ("", "Hund"), ("dog", "")]  # do not count
     shortlist = make_shortlist(tokenizer, iter(texts))
     encode = tokenizer.encode
     expected = best_of_model_1([encode(pair) for pair in PAIRS])
     assert len(shortlist.starts) == tokenizer.vocab_size + 1
     for token in range(tokenizer.vocab_size):
-        found, best = targets_of(shortlist, token), expected.get(token, {})
-        assert len(found) == (token in expected)
+        own, *found = targets_of(shortlist, token)
+        best = expected.get(token, {})
+        assert own == token and len(found) == (token in expected)
         for target in found:
             np.testing.assert_allclose(best[target], max(best.values()))
 
@@ -71,7 +72,7 @@ def test_a_table_of_marian(tokenizer, tmp_path):
     file = tmp_path / "lex.s2t.gz"
     file.write_bytes(gzip.compress("\n".join(lines).encode()))
     shortlist = read_lexicon(tokenizer, file)
-    assert targets_of(shortlist, dog) == [7, 9]
-    assert targets_of(shortlist, cat) == [5]
-    assert len(shortlist.targets) == 3
+    assert targets_of(shortlist, dog) == [dog, 7, 9]
+    assert targets_of(shortlist, cat) == [cat, 5]
+    assert len(shortlist.targets) == 3 + len(pieces)
     assert shortlist.always.tolist()[:3] == [0, 1, 2]
