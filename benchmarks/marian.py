@@ -6,8 +6,8 @@ The folders have train.{en,de} and valid.en. Marian (`pip install pymarian`)
 writes a model of the size of `base` after a single update, whose import is
 exported for LiteRT and CTranslate2. All translate real sentences of 24 tokens
 in float32, greedily and with a beam of 4, into as many tokens; each system has
-the faster of two modes: two threads, or two workers of half a batch. Marian has
-threads for its batches alone.
+the faster of two modes: two threads, or two workers of half a batch. Marian
+computes a batch with one thread.
 """
 
 import argparse

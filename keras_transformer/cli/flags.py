@@ -68,7 +68,7 @@ class CorpusEntry(TypedDict, total=False):
 
 
 def accept_empty(annotation: Any, value: Any) -> None:
-    """Accepts any value. To `Annotated`, `validator=()` equals none."""
+    """Accepts any value. `Annotated` takes `validator=()` for none."""
 
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]

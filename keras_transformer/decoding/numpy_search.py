@@ -35,8 +35,8 @@ def beam_search(
     `decoding` needs two methods. `step(ids, parents, forced_ids)`, all
     `[B, K]`, decodes one more token of each hypothesis; `parents` are the
     hypotheses of the previous step that they continue. It returns `Predictions`
-    that may be changed. `keep(rows)` removes all other sentences, when the
-    finished ones are a share of the batch: its attribute `finished_share`.
+    that may be changed. `keep(rows)` removes all other sentences; it is called
+    when a part of the batch is finished, the attribute `finished_share`.
     """
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet

@@ -1,4 +1,4 @@
-"""Runs the two signatures of a model for LiteRT, with its keys and values.
+"""Runs the signatures of a model for LiteRT, with its keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
 R = positions with room in the cache, H = heads, w = width of a head,
