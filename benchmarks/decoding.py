@@ -149,12 +149,12 @@ def main() -> None:
                 ]
                 if system.model:
                     arguments.append(f"--model={models / shape / system.model}")
-                found = system.run(options.venvs, arguments)
-                if found is None:
+                measured = system.run(options.venvs, arguments)
+                if measured is None:
                     failed.append(f"{system.script}, {system.label}, {shape}")
                     continue
-                results += found
-                for result in found:
+                results += measured
+                for result in measured:
                     print(json.dumps(result), file=sys.stderr, flush=True)
     for line in dict.fromkeys(f"{r['system']} {r['version']}" for r in results):
         print(f"- {line}")

@@ -14,8 +14,6 @@ import argparse
 import itertools
 import os
 import pathlib
-import statistics
-import time
 from collections.abc import Callable
 
 import numpy as np
@@ -128,17 +126,11 @@ def measure(
             "CTranslate2": shortlists.open_ctranslate2(*ctranslate2),
             "Marian": open_marian(path, *common, size),
         }
-        speeds: dict[str, list[float]] = {name: [] for name in opened}
-        for at in range(rounds + 1):
-            for name, translate in opened.items():
-                start = time.perf_counter()
-                translate(sources[:size])
-                seconds = time.perf_counter() - start
-                if at:  # the first warms up
-                    speeds[name].append(size * LENGTH / seconds)
-        for name, values in speeds.items():
+        speeds = shortlists.median_speeds(
+            opened, [sources[:size]], size * LENGTH, rounds
+        )
+        for name, speed in speeds.items():
             key = name, beam_size, size
-            speed = statistics.median(values)
             medians[key] = max(medians.get(key, 0), speed)
     return medians
 

@@ -102,6 +102,27 @@ def open_ctranslate2(
     return translate
 
 
+def median_speeds(
+    systems: dict[str, Callable], parts: list[Batch], tokens: int, rounds: int
+) -> dict[str, float]:
+    """Returns target tokens per second of each system, which take turns.
+
+    Args:
+        systems: Functions that translate a batch.
+        parts: The batches.
+        tokens: Target tokens of all batches.
+        rounds: Measured rounds, after one to warm up.
+    """
+    speeds: dict[str, list[float]] = {name: [] for name in systems}
+    for _ in range(rounds + 1):
+        for name, translate in systems.items():
+            start = time.perf_counter()
+            for part in parts:
+                translate(part)
+            speeds[name].append(tokens / (time.perf_counter() - start))
+    return {name: statistics.median(x[1:]) for name, x in speeds.items()}
+
+
 def measure(
     folder: pathlib.Path, batches: dict[int, list[Batch]], rounds: int
 ) -> None:
@@ -128,17 +149,8 @@ def measure(
             )
             for size, parts in batches.items():
                 count = sum(len(x) * max(map(len, x)) for x in parts)
-                speeds: dict[str, list[float]] = {x: [] for x in SYSTEMS}
-                for at in range(rounds + 1):
-                    for name, translate in opened.items():
-                        start = time.perf_counter()
-                        for part in parts:
-                            translate(part)
-                        seconds = time.perf_counter() - start
-                        if at:  # the first warms up
-                            speeds[name].append(count / seconds)
-                for name, measured in speeds.items():
-                    speed = statistics.median(measured)
+                speeds = median_speeds(opened, parts, count, rounds)
+                for name, speed in speeds.items():
                     key = name, size
                     medians[key] = max(medians.get(key, 0), speed)
         for name in SYSTEMS:

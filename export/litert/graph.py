@@ -60,7 +60,7 @@ class IndexedRows:
 def make_signatures(
     models: Sequence[Transformer], max_length: int, num_candidates: int | None
 ) -> dict[str, Any]:
-    """Returns the concrete functions; no `num_candidates`: a shortlist."""
+    """Returns the functions; `num_candidates` is None with a shortlist."""
 
     def encode(inputs: Tensors) -> Tensors:
         pairs = [_memory(model, inputs, max_length) for model in models]

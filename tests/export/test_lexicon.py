@@ -42,10 +42,10 @@ def test_the_table_of_model_1(tokenizer, monkeypatch):
     expected = best_of_model_1([encode(pair) for pair in PAIRS])
     assert len(shortlist.starts) == tokenizer.vocab_size + 1
     for token in range(tokenizer.vocab_size):
-        own, *found = targets_of(shortlist, token)
+        own, *learned = targets_of(shortlist, token)
         best = expected.get(token, {})
-        assert own == token and len(found) == (token in expected)
-        for target in found:
+        assert own == token and len(learned) == (token in expected)
+        for target in learned:
             np.testing.assert_allclose(best[target], max(best.values()))
 
 
