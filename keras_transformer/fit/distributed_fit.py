@@ -6,6 +6,7 @@ V = vocabulary.
 
 import functools
 import inspect
+import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,7 +14,7 @@ import keras
 import tensorflow as tf
 
 from keras_transformer.fit import keras_overrides
-from keras_transformer.fit.fused import fused_linear_cross_entropy
+from keras_transformer.fit.fused import fused_cross_entropy
 from keras_transformer.layers.common import check_sizes
 from keras_transformer.losses import LabelSmoothedCrossEntropy, token_weights
 
@@ -53,10 +54,9 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
     `fit` also logs `gradient_norm`, the mean norm of the gradient before
     clipping.
 
-    A subclass is built by its constructor and has a `config.pad_id`. Its
-    `output_projection()` returns the matrix and the bias that project its
-    `states(inputs, training)` to logits, to be fused with the paper's loss; or
-    None.
+    A subclass may override what a subclass of `keras.Model` may, and
+    `token_losses`. With a `compute_loss` or `train_step` of its own, replicas
+    are averaged as in Keras. A subclass has a `config.pad_id`.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -67,12 +67,14 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         self,
         optimizer: Any = "rmsprop",
         loss: Any = None,
-        *,
-        gradient_accumulation_steps: int = 1,
-        jit_compile: bool | str = "auto",
+        loss_weights: None = None,
+        metrics: Any = None,
+        weighted_metrics: Any = None,
+        run_eagerly: bool = False,
         steps_per_execution: int = 1,
+        jit_compile: bool | str = "auto",
         auto_scale_loss: bool = True,
-        **kwargs: Any,
+        gradient_accumulation_steps: int = 1,
     ) -> None:
         """Configures training; see `keras.Model.compile`.
 
@@ -93,16 +95,19 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                 f"Received: steps_per_execution={steps_per_execution}"
             )
         check_sizes(gradient_accumulation_steps=gradient_accumulation_steps)
-        if kwargs.get("loss_weights") is not None:
+        if loss_weights is not None:
             raise ValueError(
                 "A Transformer has one loss. Received: "
-                f"loss_weights={kwargs['loss_weights']}"
+                f"loss_weights={loss_weights}"
             )
-        token_loss = _token_loss(loss, self.config.pad_id)
+        token_loss = None
+        if loss is not None:
+            token_loss = _token_loss(loss, self.config.pad_id)
         with strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        if keras_overrides.optimizer_strategy(inner) is not strategy:
+        variable = inner.iterations.value
+        if not strategy.extended.variable_created_in_scope(variable):
             raise ValueError(
                 "The optimizer must be created in the scope of the model's "
                 "strategy, within `with strategy.scope():`."
@@ -128,10 +133,12 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             super().compile(
                 optimizer,
                 loss,
-                jit_compile=False,  # XLA compiles the gradients alone
+                metrics=metrics,
+                weighted_metrics=weighted_metrics,
+                run_eagerly=run_eagerly,
                 steps_per_execution=steps_per_execution,
+                jit_compile=False,  # XLA compiles the gradients alone
                 auto_scale_loss=auto_scale_loss,
-                **kwargs,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
             self._token_loss = token_loss
@@ -145,7 +152,6 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                     reduce_retracing=True,
                 )
             self.optimizer.build(self.trainable_variables)
-        keras_overrides.expect_reduced_gradients(inner)
 
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
@@ -163,129 +169,220 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
     fit = _without_class_weight(keras.Model.fit)
     train_on_batch = _without_class_weight(keras.Model.train_on_batch)
 
-    def token_losses(
-        self, inputs: Any, labels: Any, training: bool
-    ) -> tuple[tf.Tensor, tf.Tensor]:
-        """Returns the compiled loss per token, `[B, T]`, and the logits."""
-        projection = self.output_projection()
-        if projection and type(self.loss) is LabelSmoothedCrossEntropy:
-            states = _States(self)(inputs, training=training)
-            smoothing = self.loss.label_smoothing
-            return fused_linear_cross_entropy(
-                labels, states, *projection, smoothing
+    @property
+    def metrics(self) -> list[keras.Metric]:
+        """The metrics that take labels and logits, and the mean loss."""
+        return [m for m in super().metrics if m is not self._gradient_norm]
+
+    def reset_metrics(self) -> None:
+        super().reset_metrics()
+        self._gradient_norm.reset_state()
+
+    def token_losses(self, y: Any, y_pred: Any) -> tf.Tensor:
+        """Returns the compiled loss of each label, `[B, T]`."""
+        if self._token_loss is None:
+            raise ValueError(
+                "compile() needs a loss with a value per target token, such as "
+                "LabelSmoothedCrossEntropy(). Received: loss=None"
             )
-        logits = self(inputs, training=training)
-        losses = self._token_loss(labels, tf.cast(logits, tf.float32))
+        losses = self._token_loss(y, tf.cast(y_pred, tf.float32))
         if losses.shape.rank != 2:
             raise ValueError(
                 "The loss must return a value per target token, [B, T]. "
                 f"Received: {self.loss}, which returns {losses.shape}"
             )
-        return losses, logits
+        return losses
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> tf.Tensor:
+        """Returns the mean of `token_losses`, plus added losses.
+
+        As in Keras, the mean is over the labels of this replica, and it is
+        divided by the number of replicas, whose gradients are added up.
+        """
+        weights = self._token_weights(y, sample_weight)
+        if training and self._is_fused(y_pred):
+            smoothing = self.loss.label_smoothing
+            total = fused_cross_entropy(y, y_pred, weights, smoothing)
+        else:
+            losses = self.token_losses(y, y_pred)
+            # The loss of labels that are not tokens is NaN, even without a
+            # weight.
+            losses = tf.math.multiply_no_nan(losses, weights)
+            total = tf.reduce_sum(losses)
+        loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
+        # From `add_loss` and regularizers.
+        for added in self.losses:
+            loss += tf.cast(tf.reduce_sum(added), tf.float32)
+        return loss / tf.distribute.get_strategy().num_replicas_in_sync
+
+    def _is_fused(self, y_pred: Any) -> bool:
+        """Returns whether the loss is the paper's, and has a faster gradient.
+
+        In float16 the gradient would need the loss scale of the optimizer.
+        """
+        return (
+            hasattr(y_pred, "factors")
+            and y_pred.dtype != tf.float16
+            and type(self.loss) is LabelSmoothedCrossEntropy
+            and type(self).token_losses is DistributedFit.token_losses
+        )
+
+    def _token_weights(self, labels: Any, sample_weight: Any) -> tf.Tensor:
+        """Returns the weights of labels `[B, T]`; 0 for what is ignored."""
+        weights = token_weights(labels, self.config.pad_id, sample_weight)
+        ignored = getattr(self.loss, "ignore_class", None)
+        if ignored is None:
+            return weights
+        return tf.where(tf.equal(labels, ignored), 0.0, weights)
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch."""
-        batch, tokens = self._weighted(data)
-        gradients, loss = self._gradients(batch)
-        # A collective operation takes a single dtype.
-        loss = tf.cast(loss, gradients[0].dtype)
-        gradients, loss = _all_reduce([gradients, loss])
-        self._track("loss", loss, tokens)
-        norm = tf.linalg.global_norm(gradients) / self.optimizer.scale_loss(1.0)
-        # There is no update if a scaled gradient overflows.
-        scaled = isinstance(self.optimizer, keras.optimizers.LossScaleOptimizer)
-        counts = tf.math.is_finite(norm) | (not scaled)
-        self._track("gradient_norm", tf.where(counts, norm, 0.0), counts)
-        # At the end of the data all operations on the batch are cancelled; so
-        # must be the update of the iteration counter.
-        with tf.control_dependencies([loss]):
-            self.optimizer.apply(gradients, self.trainable_variables)
-        return self._results()
+        batch, count = self._read(data)
+        gradients, loss, results = self._gradients(batch)
+        loss = self._track_loss(loss, count)
+        if gradients:
+            self._apply(_all_reduce(gradients), loss)
+        else:
+            warnings.warn("The model has no trainable weights.", stacklevel=2)
+        return self._results(results, training=True)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates a replica's share of a batch."""
-        batch, tokens = self._weighted(data)
-        self._track("loss", _all_reduce(self._loss(batch)), tokens)
-        results = self._results()
-        del results["gradient_norm"]
-        return results
+        batch, count = self._read(data)
+        y_pred, loss = self._forward(batch, training=False)
+        self._track_loss(loss, count)
+        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
+        return self._results(results, training=False)
 
-    def _weighted(self, data: Any) -> tuple["_Batch", tf.Tensor]:
-        """Returns a batch, and the sum of the weights over all replicas."""
-        inputs, labels, weights = keras.utils.unpack_x_y_sample_weight(data)
-        weights = token_weights(labels, self.config.pad_id, weights)
-        total = _all_reduce(tf.reduce_sum(weights))
-        shares = tf.math.divide_no_nan(weights, total)
-        return _Batch(inputs, labels, weights, shares), total
+    def _read(self, data: Any) -> tuple["_Batch", tf.Tensor]:
+        """Returns a batch, and what its loss counts in the mean of an epoch."""
+        x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
+        if type(self).compute_loss is not DistributedFit.compute_loss:
+            rows = tf.shape(tf.nest.flatten(x)[0])[0]
+            count = _all_reduce([tf.cast(rows, tf.float32)])[0]
+            return _Batch(x, y, weights, total=None), count
+        weights = self._token_weights(y, weights)
+        total = _all_reduce([tf.reduce_sum(weights)])[0]
+        return _Batch(x, y, weights, total), total
 
-    def _loss(
-        self, batch: "_Batch", training: bool = False, parts: int = 1
-    ) -> tf.Tensor:
-        """Returns this replica's part of the loss, and updates the metrics."""
-        inputs, labels, weights, shares = batch
-        losses, logits = self.token_losses(inputs, labels, training)
-        self.compute_metrics(inputs, labels, tf.stop_gradient(logits), weights)
-        # From `add_loss` and regularizers; every replica and part adds them.
-        added = [tf.cast(tf.reduce_sum(x), tf.float32) for x in self.losses]
-        times = parts * self.distribute_strategy.num_replicas_in_sync
-        # The loss of labels that are not tokens is NaN, even without a weight.
-        losses = tf.math.multiply_no_nan(losses, shares)
-        return tf.reduce_sum(losses) + sum(added) / times
+    def _forward(
+        self, batch: "_Batch", training: bool
+    ) -> tuple[Any, tf.Tensor]:
+        """Returns the predictions, and this replica's part of the loss."""
+        x, y, weights, total = batch
+        y_pred = self(x, training=training)
+        named = {}
+        if "training" in inspect.signature(self.compute_loss).parameters:
+            named["training"] = training
+        loss = self.compute_loss(x, y, y_pred, weights, **named)
+        if total is None:  # the loss of a subclass: parts count alike
+            parts = self.gradient_accumulation_steps if training else 1
+            return y_pred, loss / parts
+        # Each replica, and each part, counts as much as its tokens.
+        share = tf.math.divide_no_nan(tf.reduce_sum(weights), total)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        return y_pred, loss * (share * replicas)
 
-    def _gradients(self, batch: "_Batch") -> tuple[list[tf.Tensor], tf.Tensor]:
-        """Returns this replica's part of the gradients and of the loss."""
+    def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, dict]:
+        """Returns this replica's gradients and loss, and the metrics."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._compute_part(batch)
-        rows = tf.shape(batch.labels)[0]
+        rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
 
-        def add_part(part: tf.Tensor, *total: Any) -> tuple:
+        def compute(part: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            more = self._compute_part(
-                tf.nest.map_structure(lambda x: x[chosen], batch)
+            x, y, weights = tf.nest.map_structure(
+                lambda values: None if values is None else values[chosen],
+                (batch.x, batch.y, batch.weights),
             )
-            return part + 1, *tf.nest.map_structure(tf.add, total, more)
+            return self._compute_part(_Batch(x, y, weights, batch.total))
 
-        variables = self.trainable_variables
-        zeros = [tf.zeros(v.shape, _sum_dtype(v)) for v in variables]
-        _, gradients, loss = tf.while_loop(
+        def add_part(part: Any, gradients: list, loss: Any, _: dict) -> tuple:
+            more, more_loss, results = compute(part)
+            gradients = [a + b for a, b in zip(gradients, more, strict=True)]
+            return part + 1, gradients, loss + more_loss, results
+
+        return tf.while_loop(
             # Empty parts run too, so that dropout seeds stay equal.
             lambda part, *_: part < parts,
             add_part,
-            (tf.constant(0), zeros, tf.constant(0.0)),
+            (tf.constant(1), *compute(0)),
             parallel_iterations=1,
-        )
-        return gradients, loss
+        )[1:]
 
-    def _part_gradients(
-        self, batch: "_Batch"
-    ) -> tuple[list[tf.Tensor], tf.Tensor]:
+    def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, dict]:
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
-            parts = self.gradient_accumulation_steps
-            loss = self._loss(batch, training=True, parts=parts)
+            y_pred, loss = self._forward(batch, training=True)
             scaled = self.optimizer.scale_loss(loss)
         values = [v.value for v in variables]
         zero = tf.UnconnectedGradients.ZERO
         gradients = tape.gradient(scaled, values, unconnected_gradients=zero)
-        return [
+        gradients = [
             # The gradient of a tied embedding is sparse and dense.
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
             for g, v in zip(gradients, variables, strict=True)
-        ], loss
+        ]
+        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
+        return gradients, loss, results
 
-    def _track(self, name: str, value: Any, weight: Any) -> None:
+    def _apply(self, gradients: list[tf.Tensor], loss: tf.Tensor) -> None:
+        """Updates the weights with gradients that are summed over replicas."""
+        optimizer = self.optimizer
+        norm = tf.linalg.global_norm(gradients) / optimizer.scale_loss(1.0)
+        # There is no update if a scaled gradient overflows.
+        scaled = isinstance(optimizer, keras.optimizers.LossScaleOptimizer)
+        counts = tf.math.is_finite(norm) | (not scaled)
+        self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
+        # At the end of the data all operations on the batch are cancelled; so
+        # must be the update of the iteration counter.
+        with (
+            tf.control_dependencies([loss]),
+            keras_overrides.reduced_gradients(optimizer),
+        ):
+            optimizer.apply(gradients, self.trainable_variables)
+
+    def _track_loss(self, loss: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
+        """Adds this replica's part of the loss; returns the whole."""
+        (loss,) = _all_reduce([loss])
+        # Not `self.metrics`, which may be overridden.
+        mean = next(m for m in super().metrics if m.name == "loss")
+        self._track(mean, loss, count)
+        return loss
+
+    def _track(self, mean: keras.metrics.Mean, value: Any, count: Any) -> None:
         """Adds a value, equal on all replicas, to a mean."""
-        metric = next(m for m in self.metrics if m.name == name)
         replicas = self.distribute_strategy.num_replicas_in_sync
-        metric.update_state(value, tf.cast(weight, tf.float32) / replicas)
+        mean.update_state(value, tf.cast(count, tf.float32) / replicas)
 
-    def _results(self) -> dict[str, Any]:
-        """Returns the metrics' results over all replicas."""
+    def _results(self, returned: dict, training: bool) -> dict[str, Any]:
+        """Returns the metrics' results over all replicas.
+
+        What an overridden `compute_metrics` returned is kept, but for the loss,
+        which has been counted since.
+        """
+
+        def read(_: Any = None) -> dict[str, Any]:
+            results = self.get_metrics_result()
+            if type(self).compute_metrics is not keras.Model.compute_metrics:
+                loss = {k: results[k] for k in ("loss",) if k in returned}
+                results = {**returned, **loss}
+            if training:
+                results["gradient_norm"] = self._gradient_norm.result()
+            return results
+
         context = tf.distribute.get_replica_context()
         if context.num_replicas_in_sync == 1:
-            return self.get_metrics_result()
-        results = context.merge_call(lambda _: self.get_metrics_result())
+            return read()
+        results = context.merge_call(read)
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:
@@ -297,31 +394,25 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
 class _Batch(NamedTuple):
     """A replica's share of a batch."""
 
-    inputs: Any
-    labels: tf.Tensor  # [B, T]
-    weights: tf.Tensor  # of tokens, [B, T]
-    shares: tf.Tensor  # the weights over their sum over all replicas, [B, T]
+    x: Any
+    y: Any
+    weights: Any  # of tokens, [B, T]; as in `fit` for an overridden loss
+    total: tf.Tensor | None  # sum of the weights over all replicas
 
 
-class _States(keras.layers.Layer):
-    """Calls a model's `states` as Keras calls `call`.
-
-    Keras then clears the added losses, passes `training` on, and casts weights.
-    """
-
-    def __init__(self, model: DistributedFit) -> None:
-        super().__init__(name=model.name, dtype=model.dtype_policy)
-        self.model = model
-        self.built = True
-
-    def call(self, inputs: Any, training: bool | None = None) -> Any:
-        return self.model.states(inputs, training)
-
-
-def _all_reduce(values: Any) -> Any:
-    """Returns the sums of tensors over all replicas."""
+def _all_reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
+    """Returns the sums of tensors of one dtype over all replicas."""
     context = tf.distribute.get_replica_context()
-    return context.all_reduce(tf.distribute.ReduceOp.SUM, values)
+    if context.num_replicas_in_sync == 1:
+        return tensors
+
+    # `context.all_reduce` would keep the graph in memory: it registers a
+    # gradient until the process ends.
+    def reduce(strategy: tf.distribute.Strategy, *values: Any) -> list:
+        pairs = [(value, value) for value in values]
+        return strategy.extended.batch_reduce_to("SUM", pairs)
+
+    return context.merge_call(reduce, tensors)
 
 
 def _sum_dtype(variable: Any) -> str:
@@ -331,11 +422,6 @@ def _sum_dtype(variable: Any) -> str:
 
 def _token_loss(loss: Any, pad_id: int) -> Callable:
     """Returns the compiled loss as a function with a value per token."""
-    if loss is None:
-        raise ValueError(
-            "compile() needs a loss with a value per target token, such as "
-            "LabelSmoothedCrossEntropy(). Received: loss=None"
-        )
     loss = keras.losses.get(loss)
     if getattr(loss, "pad_id", pad_id) != pad_id:
         raise ValueError(

@@ -13,91 +13,91 @@ from keras_transformer.fit.keras_overrides import (
     AdamInHalfPrecision,
     adam_moments,
 )
-from keras_transformer.losses import known_labels
+from keras_transformer.losses import known_labels, nan_unless
 
 
-def fused_linear_cross_entropy(
-    labels: Any,
-    states: Any,
-    matrix: Any,
-    bias: Any = None,
-    label_smoothing: float = 0.0,
-) -> tuple[Any, Any]:
-    """Returns the cross-entropy of logits z = states matrix^T + bias, and z.
+def fused_cross_entropy(
+    labels: Any, logits: Any, weights: Any, label_smoothing: float = 0.0
+) -> Any:
+    """Returns the weighted sum of the cross-entropy of a `TiedEmbedding`.
 
-    The labels are `[B, T]`, the states `[B, T, d_model]` in any float dtype,
-    the matrix `[V, d_model]` and the bias `[V]`. The losses, float32 `[B, T]`,
-    equal `losses.smoothed_cross_entropy`; the logits `[B, T, V]`, in the dtype
-    of the states, have no gradient. With p = softmax(z), one-hot labels y,
-    upstream gradient u, e = `label_smoothing`, other = e / (V - 1) and
-    excess = 1 - e - other, the gradient of the losses is
+    The labels and weights are `[B, T]`, the logits z `[B, T, V]`. The value,
+    a float32 scalar, is that of `losses.smoothed_cross_entropy`. Its gradient
+    leaves out the logits: it is computed with respect to their factors x
+    `[B, T, d_model]` and M `[V, d_model]` in z = x M^T, which saves half of
+    the passes over `[B, T, V]` values. With p = softmax(z), one-hot labels y,
+    weights w, e = `label_smoothing`, other = e / (V - 1) and
+    excess = 1 - e - other, it is
 
-        states:  u (p - excess y) matrix      - u other sum(matrix)
-        matrix:  (p - excess y)^T (u states)  - other sum(u states)
+        x:  w (p - excess y) M      - w other sum(M)
+        M:  (p - excess y)^T (w x)  - other sum(w x)
 
-    where excess y + other is the smoothed target. Without the gradient of the
-    logits, half of the passes over `[B, T, V]` values are saved.
+    where excess y + other is the smoothed target. A bias of the logits is a
+    last column of M, where x is 1.
     """
-    import tensorflow as tf
-
-    # The gradient of a variable would need a different form.
-    matrix, shape = tf.convert_to_tensor(matrix), ops.shape(labels)
-    if bias is not None:  # as a last column of the matrix, times 1
+    states, matrix, bias = logits.factors
+    matrix = ops.convert_to_tensor(matrix)
+    if bias is not None:
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)
         ones = ops.ones_like(states[..., :1])
         states = ops.concatenate([states, ones], axis=-1)
     vocab_size, width = matrix.shape
-    labels, are_tokens = known_labels(labels, vocab_size)
-    labels = ops.reshape(labels, (-1,))  # [N], N = B T
+    labels, are_tokens = known_labels(ops.reshape(labels, (-1,)), vocab_size)
+    weights = ops.reshape(weights, (-1, 1))  # [N, 1], N = B T
+    states = ops.reshape(states, (-1, width))
     other = label_smoothing / (vocab_size - 1)
     excess = 1.0 - label_smoothing - other  # of the label over other tokens
-    dtype = states.dtype
+    dtype = logits.dtype
+    logits = ops.stop_gradient(ops.reshape(logits, (-1, vocab_size)))
+    x = ops.cast(ops.stop_gradient(states), "float32")
+    kernel = ops.cast(ops.stop_gradient(matrix), dtype)
 
-    @ops.custom_gradient
-    def losses_and_logits(states: Any, kernel: Any) -> tuple[Any, Any]:
-        cast_kernel = ops.cast(kernel, dtype)  # [V, width]
-        logits = ops.matmul(states, ops.transpose(cast_kernel))  # [N, V]
-        highest = ops.cast(ops.max(logits, axis=-1, keepdims=True), "float32")
-        exps = ops.exp(ops.cast(logits, "float32") - highest)
-        total = ops.sum(exps, axis=-1, keepdims=True)  # [N, 1]
-        label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
-        label_logits = ops.cast(label_logits, "float32")  # [N, 1]
-        losses = highest + ops.log(total) - excess * label_logits
-        column_sums = ops.sum(ops.cast(cast_kernel, "float32"), axis=0)
-        x = ops.cast(states, "float32")
-        if label_smoothing:
-            # The sum of the logits, without reading them again.
-            logit_sums = ops.matmul(x, column_sums[:, None])  # [N, 1]
-            losses = losses - other * logit_sums
-        # total * (p - excess y). Where p is close to y they have to cancel
-        # before they are rounded to a half-precision dtype.
-        places = ops.stack([ops.arange(ops.shape(labels)[0]), labels], axis=1)
-        at_labels = ops.exp(label_logits - highest) - excess * total
-        residuals = ops.scatter_update(
-            ops.cast(exps, dtype), places, ops.cast(at_labels[:, 0], dtype)
-        )
+    highest = ops.cast(ops.max(logits, axis=-1, keepdims=True), "float32")
+    exps = ops.exp(ops.cast(logits, "float32") - highest)
+    total = ops.sum(exps, axis=-1, keepdims=True)  # [N, 1]
+    label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
+    label_logits = ops.cast(label_logits, "float32")  # [N, 1]
+    losses = highest + ops.log(total) - excess * label_logits
+    column_sums = ops.sum(ops.cast(kernel, "float32"), axis=0)
+    if label_smoothing:
+        # The sum of the logits, without reading them again.
+        losses = losses - other * ops.matmul(x, column_sums[:, None])
+    losses = nan_unless(are_tokens, losses[:, 0])
+    # The loss of labels that are not tokens is NaN, even without a weight.
+    is_used = weights[:, 0] != 0
+    value = ops.sum(ops.where(is_used, losses * weights[:, 0], 0.0))
 
-        def gradient(*upstream: Any) -> Any:
-            weight = upstream[0][:, None]  # [N, 1]
-            # Divided by the total where there are fewer values.
-            share = weight / total
-            to_states = ops.matmul(residuals, cast_kernel)
-            to_states = share * ops.cast(to_states, "float32")
-            shared = ops.cast(share * x, dtype)
-            to_kernel = ops.matmul(ops.transpose(residuals), shared)
-            to_kernel = ops.cast(to_kernel, "float32")
-            if label_smoothing:
-                to_states = to_states - other * weight * column_sums
-                to_kernel = to_kernel - other * ops.sum(weight * x, axis=0)
-            to_kernel = ops.cast(to_kernel, kernel.dtype)
-            return ops.cast(to_states, dtype), to_kernel
+    # total * (p - excess y). Where p is close to y they have to cancel
+    # before they are rounded to a half-precision dtype.
+    places = ops.stack([ops.arange(ops.shape(labels)[0]), labels], axis=1)
+    at_labels = ops.exp(label_logits - highest) - excess * total
+    residuals = ops.scatter_update(
+        ops.cast(exps, dtype), places, ops.cast(at_labels[:, 0], dtype)
+    )
+    weights = weights * ops.cast(are_tokens, "float32")[:, None]
+    share = weights / total  # divided where there are fewer values
+    to_states = share * ops.cast(ops.matmul(residuals, kernel), "float32")
+    shared = ops.cast(share * x, dtype)
+    to_matrix = ops.matmul(ops.transpose(residuals), shared)
+    to_matrix = ops.cast(to_matrix, "float32")
+    if label_smoothing:
+        to_states = to_states - other * weights * column_sums
+        to_matrix = to_matrix - other * ops.sum(weights * x, axis=0)
+    return _with_gradients(value, [(states, to_states), (matrix, to_matrix)])
 
-        return (losses[:, 0], logits), gradient
 
-    losses, logits = losses_and_logits(ops.reshape(states, (-1, width)), matrix)
-    logits = ops.reshape(logits, (*shape, vocab_size))
-    losses = ops.reshape(losses, shape)
-    return ops.where(are_tokens, losses, float("nan")), logits
+def _with_gradients(value: Any, gradients: list[tuple[Any, Any]]) -> Any:
+    """Returns a value with given gradients, as `(tensor, gradient)`.
+
+    They are the gradients of a sum of products, whose value is taken off again.
+    `ops.custom_gradient` would do so too, but on TensorFlow it keeps the graph
+    of each model in memory until the process ends.
+    """
+    total = 0.0
+    for x, gradient in gradients:
+        x = ops.reshape(ops.cast(x, "float32"), (-1,))
+        total += ops.dot(x, ops.stop_gradient(ops.reshape(gradient, (-1,))))
+    return value + (total - ops.stop_gradient(total))
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

@@ -3,6 +3,8 @@
 tests/fit/test_keras_overrides.py fails when Keras changes one of them.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import keras
@@ -46,17 +48,19 @@ class AdamInHalfPrecision(_Adam):
             super()._parallel_update_step(grads, variables, learning_rate)
 
 
-def expect_reduced_gradients(optimizer: keras.optimizers.Optimizer) -> None:
-    """Makes an optimizer apply gradients that are summed over replicas.
+@contextlib.contextmanager
+def reduced_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Within it an optimizer applies gradients that are summed over replicas.
 
-    Keras would sum them after clipping on each replica.
+    Keras would sum them after clipping on each replica. Replicas are traced
+    by turns: none leaves before all have passed the sum.
     """
+    optimizer = getattr(optimizer, "inner_optimizer", optimizer)
     optimizer._all_reduce_sum_gradients = list
-
-
-def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
-    """Returns the `tf.distribute.Strategy` that an optimizer belongs to."""
-    return optimizer._distribution_strategy
+    try:
+        yield
+    finally:
+        vars(optimizer).pop("_all_reduce_sum_gradients", None)
 
 
 def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:

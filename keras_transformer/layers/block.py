@@ -156,7 +156,7 @@ class Block(WithScores):
         scores: list | None,
     ) -> Any:
         def attend(x: Any) -> Any:
-            return call_attention(self.self_attention, (x, x, *masks), scores)
+            return call_attention(self.self_attention, x, x, *masks, scores)
 
         return self.self_attention_norm(x, sublayer=attend, training=training)
 
@@ -243,14 +243,24 @@ class Stack(Block):
 
 
 def call_attention(
-    attention: MultiHeadAttention, inputs: tuple, scores: list | None
+    attention: MultiHeadAttention,
+    query: Any,
+    memory: Any,
+    attention_mask: Any,
+    memory_mask: Any,
+    scores: list | None,
 ) -> Any:
     """Returns the output of an attention and appends its scores to `scores`."""
-    if scores is None:
-        return attention.call(*inputs)
-    output, attention_scores = attention.call(
-        *inputs, return_attention_scores=True
+    outputs = attention(
+        query,
+        memory,
+        attention_mask=attention_mask,
+        memory_mask=memory_mask,
+        return_attention_scores=scores is not None,
     )
+    if scores is None:
+        return outputs
+    output, attention_scores = outputs
     scores.append(attention_scores)
     return output
 

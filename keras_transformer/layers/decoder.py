@@ -78,8 +78,10 @@ class DecoderLayer(Block):
         x = self._attend_to_self(x, masks, training, scores)
 
         def attend(x: Any) -> Any:
-            inputs = (x, memory, cross_attention_mask, memory_mask)
-            return call_attention(self.cross_attention, inputs, scores)
+            masks = (cross_attention_mask, memory_mask)
+            return call_attention(
+                self.cross_attention, x, memory, *masks, scores
+            )
 
         x = self.cross_attention_norm(x, sublayer=attend, training=training)
         x = self._feed_forward(x, training)

@@ -3,6 +3,7 @@
 Letters: B = batch, T = length, V = vocabulary.
 """
 
+import contextlib
 from typing import Any
 
 import keras
@@ -91,9 +92,12 @@ class TiedEmbedding(keras.layers.Layer):
             return ops.cast(rows, dtype) * self.factor
         matrix = ops.cast(ops.transpose(self.embeddings), dtype)
         logits = ops.matmul(ops.cast(inputs, dtype), matrix)
-        if self.bias is None:
-            return logits
-        return logits + ops.cast(self.bias, dtype)
+        if self.bias is not None:
+            logits = logits + ops.cast(self.bias, dtype)
+        # For the loss, as Keras' softmax does. Arrays of JAX have no attributes.
+        with contextlib.suppress(AttributeError):
+            logits.factors = inputs, self.embeddings, self.bias
+        return logits
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
         return None
