@@ -106,17 +106,17 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         with strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
-        variable = inner.iterations.value
-        if not strategy.extended.variable_created_in_scope(variable):
-            raise ValueError(
-                "The optimizer must be created in the scope of the model's "
-                "strategy, within `with strategy.scope():`."
-            )
         if inner.gradient_accumulation_steps:
             raise ValueError(
                 "The optimizer must not accumulate gradients, since it ignores "
                 "the number of tokens. Received: gradient_accumulation_steps="
                 f"{inner.gradient_accumulation_steps}. Pass it to compile."
+            )
+        steps = inner.iterations.value
+        if not strategy.extended.variable_created_in_scope(steps):
+            raise ValueError(
+                "The optimizer must be created in the scope of the model's "
+                "strategy, within `with strategy.scope():`."
             )
         if replicas > 1 and inner.use_ema and inner.ema_overwrite_frequency:
             raise ValueError(
@@ -297,26 +297,30 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             return self._compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
 
-        def compute(part: Any) -> tuple:
+        def add_part(
+            part: tf.Tensor, gradients: list, loss: tf.Tensor
+        ) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             x, y, weights = tf.nest.map_structure(
                 lambda values: None if values is None else values[chosen],
                 (batch.x, batch.y, batch.weights),
             )
-            return self._compute_part(_Batch(x, y, weights, batch.total))
-
-        def add_part(part: Any, gradients: list, loss: Any, _: dict) -> tuple:
-            more, more_loss, results = compute(part)
+            more, more_loss, _ = self._compute_part(
+                _Batch(x, y, weights, batch.total)
+            )
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
-            return part + 1, gradients, loss + more_loss, results
+            return part + 1, gradients, loss + more_loss
 
-        return tf.while_loop(
+        variables = self.trainable_variables
+        zeros = [tf.zeros(v.shape, _sum_dtype(v)) for v in variables]
+        _, gradients, loss = tf.while_loop(
             # Empty parts run too, so that dropout seeds stay equal.
             lambda part, *_: part < parts,
             add_part,
-            (tf.constant(1), *compute(0)),
+            (tf.constant(0), zeros, tf.constant(0.0)),
             parallel_iterations=1,
-        )[1:]
+        )
+        return gradients, loss, self.get_metrics_result()
 
     def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, dict]:
         variables = self.trainable_variables
@@ -372,17 +376,16 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
 
         def read(_: Any = None) -> dict[str, Any]:
             results = self.get_metrics_result()
-            if type(self).compute_metrics is not keras.Model.compute_metrics:
-                loss = {k: results[k] for k in ("loss",) if k in returned}
-                results = {**returned, **loss}
             if training:
                 results["gradient_norm"] = self._gradient_norm.result()
             return results
 
         context = tf.distribute.get_replica_context()
-        if context.num_replicas_in_sync == 1:
-            return read()
-        results = context.merge_call(read)
+        several = context.num_replicas_in_sync > 1
+        results = context.merge_call(read) if several else read()
+        if type(self).compute_metrics is not keras.Model.compute_metrics:
+            counted = {"loss", "gradient_norm"} & set(results)
+            results = {**returned, **{name: results[name] for name in counted}}
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:

@@ -94,7 +94,7 @@ class TiedEmbedding(keras.layers.Layer):
         logits = ops.matmul(ops.cast(inputs, dtype), matrix)
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
-        # For the loss, as Keras' softmax does. Arrays of JAX have no attributes.
+        # For the loss. Arrays of JAX have no attributes.
         with contextlib.suppress(AttributeError):
             logits.factors = inputs, self.embeddings, self.bias
         return logits
