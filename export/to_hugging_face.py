@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 from keras.ops import convert_to_numpy as to_numpy
 from safetensors.numpy import save_file
 
@@ -36,7 +35,6 @@ _REQUIRED = dict(
     position_endpoint=False,
     position_offset=0,
 )
-_MODEL = ("output", "outer", "norm")  # parts with d_model outputs
 _CARD = """---
 library_name: transformers
 pipeline_tag: translation
@@ -85,7 +83,7 @@ def save_huggingface(
         (folder / "source.spm").write_bytes(vocabulary.source.model)
         (folder / "target.spm").write_bytes(vocabulary.target.model)
         (folder / "README.md").write_text(_CARD, "utf-8")
-        tensors = _tensors(model, tf.as_dtype(dtype).as_numpy_dtype)
+        tensors = _tensors(model, dtype)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         return {"dtype": dtype}
 
@@ -97,7 +95,7 @@ def save_huggingface(
 
 def _problems(translator: Translator) -> Iterator[str]:
     """Yields the properties of a model that Marian does not support."""
-    config = translator.model.config
+    config, tokenizer = translator.model.config, translator.tokenizer
     yield from writing.single_model_problems(translator)
     names = [x for x, y in _REQUIRED.items() if getattr(config, x) != y]
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
@@ -105,11 +103,19 @@ def _problems(translator: Translator) -> Iterator[str]:
         names += ["d_model", "num_heads", "d_k", "d_v"]
     for name in names:
         yield f"{name}={getattr(config, name)!r}"
+    if config.layer_norm_epsilon > 1e-4:
+        yield f"layer_norm_epsilon={config.layer_norm_epsilon} (at most 1e-4)"
+    tied, scale = config.tied_embeddings, config.embedding_scale
+    scales = (None, 1.0, config.d_model**0.5)
+    if scale not in scales and tied in ("all", "target"):
+        yield f"embedding_scale={scale} with tied_embeddings={tied!r}"
+    if tokenizer.source_eos_id != tokenizer.eos_id:
+        yield "sources without the end token"
 
 
 def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
     """Returns the content of config.json."""
-    tied = config.tied_embeddings
+    tied, scale = config.tied_embeddings, config.embedding_scale
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -126,10 +132,8 @@ def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
         "activation_function": config.activation,
         "dropout": config.dropout,
         "max_position_embeddings": max(config.max_length, _MIN_POSITIONS),
-        "scale_embedding": config.embedding_scale
-        in (None, config.d_model**0.5),
-        # Marian shares source and target embeddings only if the output's are
-        # the same matrix.
+        "scale_embedding": scale in (None, config.d_model**0.5),
+        # Marian shares source and target only if the output is shared too.
         "share_encoder_decoder_embeddings": tied == "all",
         "tie_word_embeddings": tied in ("all", "target"),
         **_special_ids(config),
@@ -201,20 +205,18 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
 
 def _table(pieces: list[str]) -> dict[str, int]:
     # MarianTokenizer removes language tokens before SentencePiece splits.
-    names = [re.sub("^▁(>>.*<<)$", r"\1", piece) for piece in pieces]
-    return {name: i for i, name in enumerate(names)}
+    return {re.sub("^▁(>>.*<<)$", r"\1", x): i for i, x in enumerate(pieces)}
 
 
-def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
+def _tensors(model: Transformer, dtype: str) -> dict[str, np.ndarray]:
     """Returns all weights with Marian's names and layout."""
     weights, config = named_weights(model), model.config
     if config.tied_embeddings == "inputs":
         config = dataclasses.replace(config, tied_embeddings="none")
         weights["target_embedding/embeddings"] = weights["embedding/embeddings"]
     full = dataclasses.replace(config, attention_bias=True, output_bias=True)
-    scale = config.embedding_scale
-    if scale in (None, 1.0, config.d_model**0.5):
-        scale = 1.0  # transformers applies these
+    scales = (None, config.d_model**0.5)  # which transformers applies
+    scale = 1.0 if config.embedding_scale in scales else config.embedding_scale
     order = np.arange(config.d_model)
     if config.position_layout == "interleaved":
         order = np.concatenate([order[::2], order[1::2]])
@@ -224,8 +226,8 @@ def _tensors(model: Transformer, dtype: Any) -> dict[str, np.ndarray]:
         is_output = theirs == "final_logits_bias"
         zeros = np.zeros(config.vocab_size if is_output else config.d_model)
         value = to_numpy(weights.get(name, zeros)).astype("float32")
-        if part in _MODEL or leaf == "embeddings":
-            value = value[..., order]
+        if part in ("output", "outer", "norm") or leaf == "embeddings":
+            value = value[..., order]  # outputs of width d_model
         elif leaf == "kernel":
             value = value[order]
         if leaf == "embeddings" and part != "output_embedding":

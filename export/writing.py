@@ -39,10 +39,10 @@ PROBES = (
     "Where is the station, and when does the next train leave?",
     "It was 7:45, too late!",
 )
-_README = """# {0}
+_README = """# {0.system}
 
-A model for {0}, exported by keras-transformer {1}. The file `docs/{2}.md` in
-the source code of keras-transformer describes how to use it.
+A model for {0.system}, exported by keras-transformer {1}. The file
+`docs/{2}.md` in the source code of keras-transformer describes how to use it.
 `keras_transformer.json` contains its search settings and its origin.
 """
 
@@ -86,9 +86,8 @@ def write_export(
             file.parent.mkdir(exist_ok=True)
         else:
             # Appends, since a format may begin the README.
-            with open(folder / "README.md", "a", encoding="utf-8") as readme:
-                system = FORMATS[format].system
-                readme.write(_README.format(system, __version__, format))
+            with open(folder / "README.md", "a", encoding="utf-8") as text:
+                text.write(_README.format(FORMATS[format], __version__, format))
         write_json(file, described)
         _check_results(open_written(folder), translator, format, dtype)
     return Path(path)
@@ -120,8 +119,7 @@ def _check_results(
     _, tolerances, has_own_search = FORMATS[format]
     dtypes = {dtype, translator.model.compute_dtype}
     tolerance = max(tolerances[x] for x in dtypes)
-    texts = [_shortened(probe, translator) for probe in PROBES]
-    texts = [text for text in texts if text]
+    texts = [y for x in PROBES if (y := _shortened(x, translator))]
     pairs = list(itertools.product(texts, repeat=2))
     sides = [x for x, _ in pairs], [y for _, y in pairs]
     scores = translator.score(*sides), written.score(*sides)

@@ -54,14 +54,15 @@ _SEARCH_DEFAULTS = {
 _STOP = {False: "heuristic", True: "finished", "never": "exact"}
 # The source embedding, the target embedding and the output matrix, and the name
 # of a matrix that is both embeddings.
-_EMBEDDINGS = (
+_SOURCE, _TARGET, _OUTPUT, _SHARED = (
     "model.encoder.embed_tokens.weight",
     "model.decoder.embed_tokens.weight",
     "lm_head.weight",
+    "model.shared.weight",
 )
-_SHARED = "model.shared.weight"
-# Stored sinusoids, which are computed instead.
-_POSITIONS = (
+# Further names of tied matrices, and sinusoids, which are computed instead.
+_UNUSED = (
+    *(_SOURCE, _TARGET, _OUTPUT, _SHARED),
     "model.encoder.embed_positions.weight",
     "model.decoder.embed_positions.weight",
 )
@@ -88,9 +89,10 @@ def read(folder: Path) -> ForeignModel:
         )
     file = weights[0]
     tensors = read_tensors(file)
-    config = _read_config(settings.config, vocabulary)
+    tied, embeddings = _find_embeddings(settings.config, tensors)
+    config = _read_config(settings.config, vocabulary, tied)
     search, never, notes = _read_search(settings.search, config)
-    names, duplicates = _find_names(config, tensors)
+    names = weight_table.weight_names(config, "hugging_face") | embeddings
     return ForeignModel(
         system="Hugging Face (Marian)",
         config=config,
@@ -104,7 +106,7 @@ def read(folder: Path) -> ForeignModel:
         tensors=tensors,
         names=names,
         convert=functools.partial(_convert, never),
-        unused=[*duplicates, *_POSITIONS],
+        unused=_UNUSED,
         notes=notes,
     )
 
@@ -133,12 +135,10 @@ def _read_fields(folder: Path, *names: str) -> SettingsFile:
 
 
 def _read_config(
-    config: SettingsFile, vocabulary: Tokenizer
+    config: SettingsFile, vocabulary: Tokenizer, tied_embeddings: str
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
     config.check("activation_function", *_ACTIVATIONS)
-    is_shared = config.get("share_encoder_decoder_embeddings", bool, True)
-    is_tied = config.get("tie_word_embeddings", bool, True)
     return foreign_model.imported_config(
         config.name,
         vocabulary,
@@ -155,7 +155,7 @@ def _read_config(
         layer_norm_epsilon=1e-5,
         attention_bias=True,
         output_bias=True,
-        tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
+        tied_embeddings=tied_embeddings,
         embedding_scale=None if config.get("scale_embedding", bool) else 1.0,
         position_layout="halves",
     )
@@ -237,21 +237,38 @@ def _read_search(
         return BeamSearch(**values), never, notes
 
 
-def _find_names(
-    config: TransformerConfig, tensors: Mapping[str, np.ndarray]
-) -> tuple[dict[str, str], list[str]]:
-    """Returns the stored names by ours, and further names of tied matrices."""
-    names, duplicates = weight_table.weight_names(config, "hugging_face"), []
-    matrices = weight_table.MATRICES[config.tied_embeddings]
-    for matrix in dict.fromkeys(matrices):
-        pairs = zip(_EMBEDDINGS, matrices, strict=True)
-        aliases = [name for name, y in pairs if y == matrix]
-        if matrices[:2] == (matrix, matrix):
-            aliases.insert(0, _SHARED)
-        first, *others = [x for x in aliases if x in tensors] or aliases[:1]
-        names[f"{matrix}/embeddings"] = first
-        duplicates += others
-    return names, duplicates
+def _find_embeddings(
+    config: SettingsFile, tensors: Mapping[str, np.ndarray]
+) -> tuple[str, dict[str, str]]:
+    """Returns `tied_embeddings`, and the stored names of embeddings by ours.
+
+    As in transformers 5, matrices that are stored with different values are
+    different, although config.json ties them.
+    """
+    is_shared = config.get("share_encoder_decoder_embeddings", bool, True)
+    is_tied = config.get("tie_word_embeddings", bool, True)
+    tied = weight_table.TIED_EMBEDDINGS[is_shared, is_tied]
+    source, target, output = weight_table.MATRICES[tied]
+    # The first that is stored gives the values of tied ones that are not.
+    matrices = {_OUTPUT: output, _TARGET: target, _SOURCE: source}
+    if is_shared:
+        matrices = {_SHARED: source} | matrices
+    stored = {}
+    for name, matrix in matrices.items():
+        names = [name, *(x for x, y in matrices.items() if y == matrix)]
+        stored[name] = next((x for x in names if x in tensors), names[1])
+
+    def is_same(*names: str) -> bool:
+        one, other = (stored[name] for name in names)
+        return one == other or np.array_equal(tensors[one], tensors[other])
+
+    tied = weight_table.TIED_EMBEDDINGS[
+        is_shared and is_same(_SOURCE, _TARGET),
+        is_tied and is_same(_TARGET, _OUTPUT),
+    ]
+    ours = (f"{matrix}/embeddings" for matrix in weight_table.MATRICES[tied])
+    names = (stored[name] for name in (_SOURCE, _TARGET, _OUTPUT))
+    return tied, dict(zip(ours, names, strict=True))
 
 
 def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:

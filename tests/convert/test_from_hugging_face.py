@@ -84,35 +84,45 @@ def test_options(folder, fields, expected):
     assert found | expected == found
 
 
-def test_names_of_one_matrix(folder):
+# What is stored as the shared, source, target and output matrix (a space is
+# nothing), and what transformers 5 uses as the last three.
+@pytest.mark.parametrize(
+    ("is_shared", "is_tied", "stored", "used", "tied"),
+    [
+        (True, True, "1111", "111", "all"),
+        (True, True, "   1", "111", "all"),
+        (True, True, " 1 1", "111", "all"),
+        (True, True, "1222", "222", "all"),
+        (True, True, "1112", "112", "inputs"),
+        (True, True, "1  2", "112", "inputs"),
+        (True, True, "1211", "211", "target"),
+        (True, True, " 12 ", "122", "target"),
+        (True, True, " 1 2", "122", "target"),
+        (True, True, "  12", "212", "none"),
+        (True, True, "1234", "234", "none"),
+        (True, False, "1112", "112", "inputs"),
+        (True, False, "1  2", "112", "inputs"),  # as transformers 4
+        (True, False, "1234", "234", "none"),
+        (False, True, "4123", "123", "none"),
+        (False, False, " 123", "123", "none"),
+    ],
+)
+def test_matrices(folder, is_shared, is_tied, stored, used, tied):
+    sharing = dict(share_encoder_decoder_embeddings=is_shared)
+    change(folder, CONFIG, tie_word_embeddings=is_tied, **sharing)
     tensors = read_tensors(folder)
     matrix = tensors.pop("model.shared.weight")
-    for names in (
-        ["lm_head.weight"],
-        ["model.encoder.embed_tokens.weight", "lm_head.weight"],
-    ):
-        write_tensors(folder, tensors | dict.fromkeys(names, matrix))
-        model = read(folder).load_model()
-        np.testing.assert_array_equal(model.embedding.embeddings, matrix)
-
-
-@pytest.mark.parametrize("separate", [False, True])
-def test_a_separate_output_matrix(folder, separate):
-    sharing = dict(share_encoder_decoder_embeddings=not separate)
-    change(folder, CONFIG, tie_word_embeddings=False, **sharing)
-    tensors = read_tensors(folder)
-    matrix = tensors["model.shared.weight"]
-    if separate:
-        del tensors["model.shared.weight"]
-        tensors["model.encoder.embed_tokens.weight"] = matrix + 2
-        tensors["model.decoder.embed_tokens.weight"] = matrix
-    tensors["lm_head.weight"] = matrix + 1
+    start, end = "model.", "coder.embed_tokens.weight"
+    names = (f"{start}shared.weight", f"{start}en{end}", f"{start}de{end}")
+    pairs = zip((*names, "lm_head.weight"), stored, strict=True)
+    tensors |= {name: matrix + int(x) for name, x in pairs if x != " "}
     write_tensors(folder, tensors)
-    model = read(folder).load_model()
+    found = read(folder)
+    assert found.config.tied_embeddings == tied
+    model = found.load_model()
     rows = [model.embedding, model.target_embedding, model.output_embedding]
-    found = [row.embeddings.numpy() - matrix for row in rows]
-    for row, difference in zip(found, (2 * separate, 0, 1), strict=True):
-        np.testing.assert_allclose(row, difference, atol=1e-6)
+    for row, number in zip(rows, used, strict=True):
+        np.testing.assert_array_equal(row.embeddings, matrix + int(number))
 
 
 def test_half_precision_and_positions(folder):

@@ -5,7 +5,12 @@ import json
 import numpy as np
 import pytest
 import yaml
-from random_models import model_inputs, random_translator, table_vocabulary
+from random_models import (
+    MARIAN,
+    model_inputs,
+    random_translator,
+    table_vocabulary,
+)
 
 import keras_transformer as kt
 from keras_transformer import convert
@@ -15,25 +20,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights
 
 TEXTS = ["The good house sleeps.", "An unseen text: 12,345!"]
-# Fields of the configuration.
-VARIANTS = {
-    "marian": dict(
-        attention_bias=True,
-        output_bias=True,
-        activation="swish",
-        position_layout="halves",
-        embedding_scale=1.0,
-    ),
-    "inputs": dict(
-        tied_embeddings="inputs",
-        embedding_scale=0.5,
-        decoder_layers=1,
-        decoder_heads=4,
-        decoder_d_ff=6,
-    ),
-    "target": dict(tied_embeddings="target", activation="gelu"),
-    "none": dict(tied_embeddings="none", output_bias=True, embedding_scale=1.7),
-}
 
 
 @pytest.fixture
@@ -69,7 +55,7 @@ def logits(translator, texts, like):
 # === There and back ===
 
 
-@pytest.mark.parametrize("fields", VARIANTS.values(), ids=VARIANTS)
+@pytest.mark.parametrize("fields", MARIAN.values(), ids=MARIAN)
 def test_the_same_logits_there_and_back(
     tokenizer, unverified, tmp_path, fields
 ):
@@ -191,6 +177,12 @@ def check_error(translator, tmp_path, message, error):
         (dict(d_k=2), "d_model=8, num_heads=2, d_k=2, d_v=4"),
         (dict(d_v=2), "d_k=4, d_v=2"),
         (dict(d_model=7, num_heads=1), "d_model=7, "),
+        (dict(layer_norm_epsilon=0.1), "layer_norm_epsilon=0.1"),
+        (dict(embedding_scale=0.5), "embedding_scale=0.5 .*'all'"),
+        (
+            dict(embedding_scale=1.7, tied_embeddings="target"),
+            "embedding_scale=1.7 .*'target'",
+        ),
     ],
 )
 def test_unsupported_configurations(tokenizer, tmp_path, fields, message):
@@ -198,10 +190,10 @@ def test_unsupported_configurations(tokenizer, tmp_path, fields, message):
     check_error(translator, tmp_path, message, InputError)
 
 
-def test_a_different_epsilon_is_noticed(tokenizer, tmp_path):
-    fields = dict(layer_norm_epsilon=0.1, num_layers=1)
-    translator = random_translator(tokenizer, **fields)
-    check_error(translator, tmp_path, "I am a student", RuntimeError)
+def test_sources_without_an_end_token(tokenizer, tmp_path):
+    vocabulary = table_vocabulary(tokenizer, source_eos_token="<pad>")
+    translator = random_translator(vocabulary)
+    check_error(translator, tmp_path, "end token", InputError)
 
 
 def test_a_different_vocabulary_is_noticed(translator, tmp_path, monkeypatch):

@@ -9,6 +9,25 @@ import keras_transformer as kt
 from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 
 SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
+# Configurations that Marian's files for Hugging Face support.
+MARIAN = {
+    "marian": dict(
+        attention_bias=True,
+        output_bias=True,
+        activation="swish",
+        position_layout="halves",
+        embedding_scale=1.0,
+    ),
+    "inputs": dict(
+        tied_embeddings="inputs",
+        embedding_scale=0.5,
+        decoder_layers=1,
+        decoder_heads=4,
+        decoder_d_ff=6,
+    ),
+    "target": dict(tied_embeddings="target", activation="gelu"),
+    "none": dict(tied_embeddings="none", output_bias=True, embedding_scale=1.7),
+}
 
 
 def random_translator(tokenizer, search=None, **fields):

@@ -22,6 +22,7 @@ CASES = {
     "safetensors": dict(activation="relu"),
     "zip": dict(separate=True, activation="swish", embedding_scale=1.0),
     "legacy": dict(activation="gelu"),
+    "different matrices": dict(tied_embeddings="none"),  # config.json ties them
 }
 
 

@@ -3,7 +3,12 @@
 import numpy as np
 import pytest
 from documents import blocks
-from random_models import model_inputs, random_translator, table_vocabulary
+from random_models import (
+    MARIAN,
+    model_inputs,
+    random_translator,
+    table_vocabulary,
+)
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
@@ -13,31 +18,6 @@ from keras_transformer.export import save_huggingface
 torch = pytest.importorskip("torch", reason="needs PyTorch")
 transformers = pytest.importorskip("transformers", reason="needs transformers")
 
-# Each with shared or separate vocabularies.
-VARIANTS = {
-    "marian": (
-        False,
-        dict(
-            attention_bias=True,
-            output_bias=True,
-            activation="swish",
-            position_layout="halves",
-            embedding_scale=1.0,
-        ),
-    ),
-    "inputs": (
-        False,
-        dict(
-            tied_embeddings="inputs",
-            embedding_scale=0.5,
-            decoder_layers=1,
-            decoder_heads=4,
-            decoder_d_ff=6,
-        ),
-    ),
-    "target": (True, dict(tied_embeddings="target", activation="gelu")),
-    "none": (True, dict(tied_embeddings="none", output_bias=True)),
-}
 TEXTS = ["The good house sleeps.", "dog", "Never seen: 12,345 — ½ 猫!"]
 
 
@@ -66,14 +46,12 @@ def check_logits(translator, model, texts=TEXTS):
     np.testing.assert_allclose(found, expected, atol=1e-4)
 
 
-@pytest.mark.parametrize(
-    ("separate", "fields"), VARIANTS.values(), ids=VARIANTS
-)
-def test_logits(tokenizer, tmp_path, separate, fields):
-    if separate:
+@pytest.mark.parametrize("name", MARIAN)
+def test_logits(tokenizer, tmp_path, name):
+    if name in ("target", "none"):
         tokenizer = table_vocabulary(tokenizer, separate=True)
     # Samples are not compared, and searches take seconds.
-    fields = fields | dict(search=kt.Sampling(), layer_norm_epsilon=1e-5)
+    fields = MARIAN[name] | dict(search=kt.Sampling(), layer_norm_epsilon=1e-5)
     translator = random_translator(tokenizer, **fields)
     model, _ = opened(save_huggingface(translator, tmp_path / "model"))
     check_logits(translator, model)
