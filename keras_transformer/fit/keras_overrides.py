@@ -59,9 +59,11 @@ def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
     return optimizer._distribution_strategy
 
 
-def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
-    """Returns the layers directly inside a layer, as `keras.Model.layers`."""
-    return layer._flatten_layers(include_self=False, recursive=False)
+def inner_layers(
+    layer: keras.layers.Layer, recursive: bool = False
+) -> list[keras.layers.Layer]:
+    """Returns the layers directly inside a layer, or all inside it."""
+    return layer._flatten_layers(include_self=False, recursive=recursive)
 
 
 def adam_moments(
