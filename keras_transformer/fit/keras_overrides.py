@@ -59,9 +59,7 @@ def optimizer_strategy(optimizer: keras.optimizers.Optimizer) -> Any:
     return optimizer._distribution_strategy
 
 
-def inner_layers(
-    layer: keras.layers.Layer, recursive: bool = False
-) -> list[keras.layers.Layer]:
+def inner_layers(layer: keras.layers.Layer, recursive: bool = False) -> list:
     """Returns the layers directly inside a layer, or all inside it."""
     return layer._flatten_layers(include_self=False, recursive=recursive)
 
