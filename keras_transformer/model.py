@@ -15,6 +15,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
+from keras_transformer.quantized import policy_to_save
 
 # On JAX and PyTorch training is plain Keras.
 if keras.backend.backend() == "tensorflow":
@@ -317,7 +318,7 @@ class Transformer(_Model):
     def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "dtype": keras.saving.serialize_keras_object(self.dtype_policy),
+            "dtype": keras.saving.serialize_keras_object(policy_to_save(self)),
             "config": self.config.to_dict(),
             "trainable": self.trainable,
             "frozen": frozen_layers(self),

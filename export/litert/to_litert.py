@@ -59,7 +59,7 @@ def save_litert(
             ensemble with a shortlist.
         RuntimeError: If the export gives different results.
     """
-    dtypes = {model.dtype_policy.name for model in translator.models}
+    dtypes = {model.compute_dtype for model in translator.models}
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")

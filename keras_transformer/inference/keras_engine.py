@@ -23,6 +23,7 @@ from keras_transformer.decoding.search_arrays import (
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.model import Transformer
+from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
@@ -57,7 +58,7 @@ class KerasEngine(Engine):
                     f"{own} of the tokenizer, {ids} of a model"
                 )
         self.max_length = min(model.config.max_length for model in models)
-        self.dtype = models[0].dtype_policy.name
+        self.dtype = policy_of(models[0]).name
         self.special_ids = SpecialIds.from_tokenizer(tokenizer)
 
     def search(

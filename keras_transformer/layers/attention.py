@@ -17,6 +17,7 @@ from keras_transformer.layers.common import (
     check_sizes,
 )
 from keras_transformer.masks import combine_masks
+from keras_transformer.quantized import policy_of
 
 MASKED = -1e9  # exp() of it is exactly 0 in float32
 
@@ -163,7 +164,7 @@ class MultiHeadAttention(WithScores):
             kernel_initializer=keras.initializers.VarianceScaling(
                 scale, mode="fan_avg", distribution="uniform"
             ),
-            dtype=self.dtype_policy,
+            dtype=policy_of(self, f"/{name}"),
             name=name,
         )
         dense.build((None, None, input_width))

@@ -7,6 +7,7 @@ from typing import Any
 import keras
 
 from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
+from keras_transformer.quantized import policy_to_save
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
 
@@ -32,7 +33,9 @@ class SameShape(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         frozen = frozen_layers(self) if self.built else self._frozen
-        return super().get_config() | (dict(frozen=frozen) if frozen else {})
+        dtype = keras.dtype_policies.serialize(policy_to_save(self))
+        config = super().get_config() | dict(dtype=dtype)
+        return config | (dict(frozen=frozen) if frozen else {})
 
     def compute_output_shape(
         self, input_shape: Any = None, *others: tuple, **named: tuple

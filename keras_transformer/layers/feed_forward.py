@@ -9,6 +9,7 @@ from keras_transformer.layers.common import (
     arguments_of,
     check_sizes,
 )
+from keras_transformer.quantized import policy_of
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -47,12 +48,13 @@ class FeedForward(SameShape):
         self.activation = activation
 
     def build(self, input_shape: tuple) -> None:
-        d_model, dtype = input_shape[-1], self.dtype_policy
+        inner, outer = (policy_of(self, x) for x in ("/inner", "/outer"))
         self.inner = keras.layers.Dense(
-            self.d_ff, self.activation, dtype=dtype, name="inner"
+            self.d_ff, self.activation, dtype=inner, name="inner"
         )
         self.inner.build(input_shape)
-        self.outer = keras.layers.Dense(d_model, dtype=dtype, name="outer")
+        d_model = input_shape[-1]
+        self.outer = keras.layers.Dense(d_model, dtype=outer, name="outer")
         self.outer.build((*input_shape[:-1], self.d_ff))
 
     def call(self, x: Any) -> Any:
