@@ -4,7 +4,7 @@ Letters: B = batch, S = source length, T = target length, V = vocabulary,
 H = heads.
 """
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import keras
@@ -12,8 +12,6 @@ from keras import ops
 
 from keras_transformer import layers
 from keras_transformer.config import TransformerConfig
-from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
-from keras_transformer.layers.positional_encoding import PositionalEncoding
 from keras_transformer.masks import causal_mask, padding_mask
 from keras_transformer.quantized import policy_to_save
 
@@ -56,8 +54,6 @@ class Transformer(_Model):
             `FeedForward` or a layer with its arguments.
         residual_class: The wrapper of every sub-layer: `Residual` or a
             subclass, e.g. for a different order of normalization and dropout.
-        frozen: Names of layers that are not trained, such as `"encoder"` or
-            `"decoder/layer_0"`.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
@@ -85,7 +81,6 @@ class Transformer(_Model):
         attention_class: type | str = layers.MultiHeadAttention,
         feed_forward_class: type | str = layers.FeedForward,
         residual_class: type | str = layers.Residual,
-        frozen: Collection[str] = (),
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -113,7 +108,6 @@ class Transformer(_Model):
         self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
-        freeze(self, frozen)
 
     def _make_embeddings(self) -> None:
         """Makes the embeddings; tied ones are the same layer."""
@@ -169,7 +163,6 @@ class Transformer(_Model):
         self.encoder.build(states)
         self.decoder.build(states, states)
         self.built = True
-        keep_frozen(self)
 
     def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
         if others:
@@ -212,33 +205,6 @@ class Transformer(_Model):
         ours = (Transformer.logits, Transformer.call, layers.TiedEmbedding)
         is_ours = (model.logits, model.call, type(layer)) == ours
         return (layer.embeddings, layer.bias) if is_ours else None
-
-    def check_step_by_step(self) -> None:
-        """Raises a ValueError if decoding step by step would be wrong.
-
-        It skips the methods that decode all positions at once: `call`,
-        `states` and `decode` of the model, and `call` of the decoder, its
-        layers and the target's positions. None may be overridden.
-        """
-        parts = [
-            (self, Transformer),
-            (self.decoder, layers.Decoder),
-            (self.target_positions, PositionalEncoding),
-        ]
-        stacked = getattr(self.decoder, "layers", ())
-        parts += [(layer, layers.DecoderLayer) for layer in stacked]
-        for part, ours in parts:
-            for name in ("call", "states", "decode"):
-                method = getattr(type(part), name, None)
-                if method is not getattr(ours, name, None):
-                    raise ValueError(
-                        "Decoding step by step skips "
-                        f"`{ours.__name__}.{name}`, which must not be "
-                        f"overridden. Received: `{type(part).__name__}.{name}`."
-                        " Override a sub-layer and pass it as attention_class, "
-                        "feed_forward_class or residual_class; or override "
-                        "`logits` of the model, or `vectors` of its positions."
-                    )
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes the source.
@@ -321,7 +287,6 @@ class Transformer(_Model):
             "dtype": keras.saving.serialize_keras_object(policy_to_save(self)),
             "config": self.config.to_dict(),
             "trainable": self.trainable,
-            "frozen": frozen_layers(self),
             **self.encoder.sublayer_names(),
         }
 

@@ -15,7 +15,7 @@ def policy_to_save(layer: keras.layers.Layer) -> Any:
     them finds its policy by its path, as in `policy_of`.
     """
     names: dict[str, list[str]] = {}  # by policy
-    for part in inner_layers(layer, recursive=True):
+    for part in inner_layers(layer):
         if part.quantization_mode is not None:
             name = part.path.removeprefix(f"{layer.path}/")
             names.setdefault(policy_of(part).name, []).append(re.escape(name))

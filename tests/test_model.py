@@ -246,43 +246,12 @@ def test_inputs_are_a_dict(model, inputs):
         model(*inputs)
 
 
-def test_what_is_frozen_stays_frozen(tmp_path):
-    model = kt.Transformer(kt.TransformerConfig(**SMALL), trainable=False)
-    assert not any(weight.trainable for weight in model.weights)
-    assert not kt.Transformer.from_config(model.get_config()).trainable
-    model = small(num_layers=2)
-    model.encoder.trainable = model.decoder.layers[1].trainable = False
-    expected = [w.path for w in model.trainable_weights]
-    assert not any("encoder/" in x or "layer_1/" in x for x in expected)
-    model.save(tmp_path / "model.keras")
-    loaded = keras.models.load_model(tmp_path / "model.keras")
-    assert [w.path for w in loaded.trainable_weights] == expected != []
-    assert not loaded.encoder.trainable
-
-
-def test_a_frozen_layer_of_a_model_within_a_model():
-    class Outer(keras.Model):
-        def build(self, input_shape=None):
-            self.inner = small()
-            self.inner.encoder.layers[0].trainable = False
-
-    outer = Outer()
-    outer.build()
-    config = outer.inner.get_config()
-    assert config["frozen"] == ["encoder/layer_0"]
-    copy = kt.Transformer.from_config(config)
-    frozen = [w.path for w in copy.weights if not w.trainable]
-    assert len(frozen) == 12 and all("encoder/layer_0/" in x for x in frozen)
-    with pytest.raises(ValueError, match="'layer_1'"):
-        kt.Transformer(copy.config, frozen=["layer_1"])
-
-
 def test_config_holds_the_arguments_of_init():
     model = small("mixed_bfloat16", positional_encoding="learned")
     config = model.get_config()
     classes = {"attention_class", "feed_forward_class", "residual_class"}
-    own = {"name", "dtype", "config", "trainable", "frozen"}
-    assert set(config) == own | classes and config["frozen"] == []
+    own = {"name", "dtype", "config", "trainable"}
+    assert set(config) == own | classes
     copy = kt.Transformer.from_config(config)
     assert copy.config == model.config
     assert copy.dtype_policy.name == "mixed_bfloat16"

@@ -8,22 +8,24 @@ import numpy as np
 from keras import ops
 
 from keras_transformer import layers
+from keras_transformer.model import Transformer
 
 _OURS = {getattr(layers, name) for name in layers.__all__ if name[0].isupper()}
+_OURS.add(Transformer)
 
 
 def compare_steps(model: Any, decoder_class: type) -> None:
-    """Raises ValueError if a replaced part of a decoder needs more than a step.
+    """Raises ValueError if a replaced part of a model needs more than a step.
 
     Logits after three random tokens are compared.
     """
     decoder = model.decoder
+    parts = (model, model.target_embedding, model.target_positions, decoder)
     classes = {
         decoder.attention_class,
         decoder.feed_forward_class,
         decoder.residual_class,
-        type(model.target_embedding),
-        type(model.target_positions),
+        *(type(part) for part in (*parts, *decoder.layers)),
     }
     replaced = sorted(cls.__name__ for cls in classes - _OURS)
     if not replaced or _is_traced(model):
@@ -80,8 +82,8 @@ def _compare(model: Any, decoder_class: type) -> tuple[float, float]:
             *map(ops.convert_to_tensor, (ids[None], past[None])), cache, index
         )
         targets = np.concatenate([targets[past], ids[:, None]], axis=1)
-    memory = model.encode(np.stack([source, source]))
-    at_once = model.decode(targets, memory)[:, -1]
+    sources = np.stack([source, source])
+    at_once = model({"source": sources, "target": targets})[:, -1]
     stepwise, expected = (
         ops.convert_to_numpy(ops.cast(x, "float32"))
         for x in (logits[0], at_once)

@@ -45,9 +45,8 @@ class StepDecoder:
         layers: The decoder's layers, each a `parts.LayerStep`.
 
     Raises:
-        ValueError: If a class of the model overrides a method that steps leave
-            out (`Transformer.check_step_by_step`), or a replaced class needs
-            more than one position.
+        ValueError: If a replaced class computes something different for all
+            positions at once, or needs more than one position.
 
     Example:
 
@@ -70,7 +69,6 @@ class StepDecoder:
         rows: Rows | None = None,
         compare: bool = True,
     ) -> None:
-        model.check_step_by_step()
         if compare:
             compare_steps(model, StepDecoder)
         dtype = model.compute_dtype

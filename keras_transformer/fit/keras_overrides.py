@@ -63,9 +63,9 @@ def reduced_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
         vars(optimizer).pop("_all_reduce_sum_gradients", None)
 
 
-def inner_layers(layer: keras.layers.Layer, recursive: bool = False) -> list:
-    """Returns the layers directly inside a layer, or all inside it."""
-    return layer._flatten_layers(include_self=False, recursive=recursive)
+def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:
+    """Returns all layers inside a layer, at any depth."""
+    return layer._flatten_layers(include_self=False)
 
 
 def adam_moments(

@@ -4,7 +4,6 @@
 the classes that it was given.
 """
 
-import inspect
 from typing import Any
 
 import keras
@@ -21,9 +20,6 @@ from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
 from keras_transformer.support.fields import FRACTION, check_values
-
-# Methods of attention that must accept `positions`.
-_METHODS = ("project_memory", "project_query", "unnormalized_scores", "attend")
 
 
 class Block(WithScores):
@@ -73,23 +69,6 @@ class Block(WithScores):
                 "Pass attention_window instead of the class. "
                 f"Received: {received}"
             )
-        if self.attention_class.call is not MultiHeadAttention.call:
-            raise ValueError(
-                "Encoder and decoder layers use `project_memory` and `attend` "
-                "of their attention, not only `call`. Override these. "
-                f"Received: {received}"
-            )
-        for name in _METHODS:
-            signature = inspect.signature(getattr(self.attention_class, name))
-            if not any(
-                x.name == "positions" or x.kind is x.VAR_POSITIONAL
-                for x in signature.parameters.values()
-            ):
-                raise ValueError(
-                    f"`{name}` of an attention takes `positions` as its last "
-                    "argument; see 'Change a sub-layer' in docs/layers.md. "
-                    f"Received: {name}{signature}, {received}"
-                )
         is_restricted = self.attention_window is not None
         if is_restricted and self.attention_class is not MultiHeadAttention:
             raise ValueError(
@@ -251,16 +230,13 @@ def call_attention(
     scores: list | None,
 ) -> Any:
     """Returns the output of an attention and appends its scores to `scores`."""
-    outputs = attention(
-        query,
-        memory,
-        attention_mask=attention_mask,
-        memory_mask=memory_mask,
-        return_attention_scores=scores is not None,
-    )
+    # Keras fills in masks that are left out, and takes no None by name.
+    masks = {} if memory_mask is None else {"memory_mask": memory_mask}
     if scores is None:
-        return outputs
-    output, attention_scores = outputs
+        return attention(query, memory, attention_mask, **masks)
+    output, attention_scores = attention(
+        query, memory, attention_mask, return_attention_scores=True, **masks
+    )
     scores.append(attention_scores)
     return output
 

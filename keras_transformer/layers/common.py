@@ -1,12 +1,10 @@
 """Shape of the output, config and checks, for all layers."""
 
 import inspect
-from collections.abc import Collection
 from typing import Any
 
 import keras
 
-from keras_transformer.frozen import freeze, frozen_layers, keep_frozen
 from keras_transformer.quantized import policy_to_save
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 
@@ -14,28 +12,13 @@ from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 class SameShape(keras.layers.Layer):
     """Base class: the output has the shape and the mask of the first input."""
 
-    def __init__(self, frozen: Collection[str] = (), **kwargs: Any) -> None:
+    def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.supports_masking = True
-        self._frozen = frozen  # names of layers inside that are not trained
-
-    @property
-    def built(self) -> bool:
-        """Whether all weights exist; Keras sets it after `build`."""
-        return self._is_built
-
-    @built.setter
-    def built(self, is_built: bool) -> None:
-        self._is_built = is_built
-        if is_built:
-            keep_frozen(self)
-            freeze(self, self._frozen)
 
     def get_config(self) -> dict[str, Any]:
-        frozen = frozen_layers(self) if self.built else self._frozen
         dtype = keras.dtype_policies.serialize(policy_to_save(self))
-        config = super().get_config() | dict(dtype=dtype)
-        return config | (dict(frozen=frozen) if frozen else {})
+        return super().get_config() | dict(dtype=dtype)
 
     def compute_output_shape(
         self, input_shape: Any = None, *others: tuple, **named: tuple

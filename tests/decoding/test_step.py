@@ -280,6 +280,11 @@ class Doubled(kt.Transformer):
         return 2.0 * super().call(inputs, training)
 
 
+class DoubledAttention(kt.layers.MultiHeadAttention):
+    def call(self, query, memory, *masks, **named):
+        return 2.0 * super().call(query, memory, *masks, **named)
+
+
 class SkippingDecoder(kt.layers.Decoder):
     def call(self, x, memory, *masks, **named):
         return x + super().call(x, memory, *masks, **named)
@@ -298,6 +303,8 @@ class ScaledPositions(kt.layers.SinusoidalPositionalEncoding):
 def model_with(part):
     if part is Doubled:
         return Doubled(CONFIG)
+    if part is DoubledAttention:
+        return kt.Transformer(CONFIG, attention_class=part)
     model = random_model()
     if part is SkippingDecoder:
         model.decoder.__class__ = part
@@ -310,7 +317,11 @@ def model_with(part):
 
 @TENSORFLOW_ONLY
 @pytest.mark.parametrize(
-    "part", (Doubled, SkippingDecoder, ParallelLayer, ScaledPositions)
+    "part",
+    (
+        *(Doubled, DoubledAttention),
+        *(SkippingDecoder, ParallelLayer, ScaledPositions),
+    ),
 )
 def test_a_method_that_steps_leave_out_raises(part):
     with pytest.raises(ValueError, match=part.__name__):

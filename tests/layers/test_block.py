@@ -16,7 +16,6 @@ from helpers import (
 )
 
 import keras_transformer as kt
-from keras_transformer.fit.keras_overrides import inner_layers
 
 
 @keras.saving.register_keras_serializable(package="my_project")
@@ -187,21 +186,9 @@ def test_only_pre_norm_has_a_final_norm(stack):
     np.testing.assert_allclose(to_numpy(output).mean(axis=-1), 0, atol=1e-5)
 
 
-class NoPositions(kt.layers.MultiHeadAttention):
-    def project_memory(self, memory):
-        return super().project_memory(memory)
-
-
-class OtherCall(kt.layers.MultiHeadAttention):
-    def call(self, query, memory):
-        return super().call(query, memory)
-
-
 @pytest.mark.parametrize(
     ("arguments", "name"),
     (
-        (dict(attention_class=NoPositions), "NoPositions"),
-        (dict(attention_class=OtherCall), "OtherCall"),
         (dict(residual_class=None), "residual_class"),
         (dict(residual_class=kt.layers.Residual()), "residual_class"),
         (dict(feed_forward_class=dict), "feed_forward_class"),
@@ -234,42 +221,3 @@ def test_a_stack_has_the_arguments_of_its_layers(name):
     )
     assert list(stack) == ["num_layers", *layer]
     assert all(stack[argument] == layer[argument] for argument in layer)
-
-
-@pytest.mark.parametrize(
-    "name", ("layer_1", "layer_1/cross_attention", "layer_0/feed_forward/inner")
-)
-def test_layers_frozen_inside_a_layer_stay_frozen(name, tmp_path):
-    x, memory = keras.Input((None, 8)), keras.Input((None, 8))
-    decoder = kt.layers.Decoder(2, num_heads=2, d_ff=12)
-    model = keras.Model([x, memory], decoder(x, memory))
-    part = decoder
-    for step in name.split("/"):
-        parts = {x.name: x for x in inner_layers(part)}
-        part = parts[step]
-    part.trainable = False
-    assert decoder.get_config()["frozen"] == [name]
-    expected = [w.path for w in model.trainable_weights]
-    assert 0 < len(expected) < len(model.weights)
-    model.save(tmp_path / "model.keras")
-    for copy in (
-        keras.models.load_model(tmp_path / "model.keras"),
-        keras.models.clone_model(model),
-    ):
-        assert [w.path for w in copy.trainable_weights] == expected
-        assert copy.layers[-1].get_config() == decoder.get_config()
-    config = {**decoder.get_config(), "frozen": ["layer_2"]}
-    with pytest.raises(ValueError, match="'layer_2'.* layer_0, layer_1"):
-        kt.layers.Decoder.from_config(config)(*[np.zeros((1, 2, 8))] * 2)
-
-
-def test_what_a_subclass_builds_is_frozen_too():
-    class Gated(kt.layers.MultiHeadAttention):
-        def build(self, query_shape, memory_shape):
-            super().build(query_shape, memory_shape)
-            self.gate = keras.layers.Dense(query_shape[-1])
-            self.gate.build(query_shape)
-
-    layer = Gated(2, trainable=False)
-    layer.build((1, 2, 8), (1, 2, 8))
-    assert [weight.trainable for weight in layer.weights] == [False] * 6
