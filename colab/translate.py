@@ -66,7 +66,7 @@ included(
 )
 
 # %% [markdown]
-# The rest of the notebook trains another one from scratch.
+# The rest of the notebook trains a new one from scratch.
 #
 # ## Text
 #
@@ -143,6 +143,59 @@ history = model.fit(
 )
 
 # %% [markdown]
+# ## A training step of your own
+#
+# `Transformer` is a Keras model: a subclass may override `train_step`, as in
+# Keras' guides. R-Drop (Liang et al. 2021, arXiv 2106.14448) computes each
+# batch twice with different dropout, and pulls the two predictions together.
+# On several GPUs the optimizer adds up the gradients: divide a term of your
+# own by the number of replicas. `compute_loss` does so itself.
+
+# %%
+import tensorflow as tf
+
+
+class RDrop(kt.Transformer):
+    def train_step(self, data):
+        inputs, labels = data
+        with tf.GradientTape() as tape:
+            first = self(inputs, training=True)
+            second = self(inputs, training=True)
+            loss = self.compute_loss(y=labels, y_pred=first)
+            loss += self.compute_loss(y=labels, y_pred=second)
+            p, q = tf.nn.softmax(first), tf.nn.softmax(second)
+            divergence = (p - q) * (tf.math.log(p) - tf.math.log(q))
+            is_token = tf.cast(labels != self.config.pad_id, "float32")
+            divergence = tf.reduce_sum(divergence, axis=-1) * is_token
+            divergence = tf.reduce_sum(divergence) / tf.reduce_sum(is_token)
+            loss += divergence / self.distribute_strategy.num_replicas_in_sync
+        variables = self.trainable_variables
+        self.optimizer.apply(tape.gradient(loss, variables), variables)
+        for metric in self.metrics:
+            if metric.name == "loss":
+                metric.update_state(loss)
+            else:
+                metric.update_state(labels, first)
+        return self.get_metrics_result()
+
+
+with strategy.scope():
+    tuned = RDrop(config)
+    tuned.set_weights(model.get_weights())
+    tuned.compile(
+        keras.optimizers.Adam(1e-4),
+        loss=kt.LabelSmoothedCrossEntropy(label_smoothing=0.1),
+        metrics=[kt.Perplexity(), kt.TokenAccuracy()],
+    )
+tuned_history = tuned.fit(
+    train_batches,
+    validation_data=valid_batches,
+    steps_per_epoch=STEPS_PER_EPOCH,
+    shuffle=False,
+    verbose=2,
+)
+
+# %% [markdown]
 # ## Translate
 #
 # Beam search with the parameters of the paper: four beams, length penalty 0.6.
@@ -209,8 +262,6 @@ import tempfile
 exported = kt.export.save(translator, f"{tempfile.mkdtemp()}/1")
 
 # %%
-import tensorflow as tf
-
 translate = tf.saved_model.load(exported).signatures["serving_default"]
 outputs = translate(text=tf.constant(["I am a student"]))
 [text.decode() for text in outputs["translations"][0].numpy()]

@@ -129,6 +129,12 @@ def token_weights(labels: Any, pad_id: int, sample_weight: Any = None) -> Any:
     The others have the weight of `sample_weight`, `[B]` or `[B, T]`, or 1.
     """
     weight = ops.cast(ops.not_equal(labels, pad_id), "float32")
+    if len(weight.shape) > 2:
+        raise ValueError(
+            "Labels must be ids of shape [B, T]. Received: shape "
+            f"{tuple(weight.shape)}. Convert one-hot labels by "
+            "`keras.ops.argmax(labels, axis=-1)`."
+        )
     if sample_weight is None:
         return weight
     sample_weight = ops.cast(sample_weight, "float32")
