@@ -1,7 +1,7 @@
 # Every target installs what it needs, the virtual environment included.
 
-PYTHONS := python3 python3.13 python3.12 python3.11 python3.10
-SUPPORTED := import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))
+PYTHONS := python3 python3.13 python3.12 python3.11
+SUPPORTED := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
 
 # The first Python of a supported version; choose another with
 # make install PYTHON=/path/to/python3.12
@@ -71,7 +71,7 @@ test-jax: .venv/.test ## Run tests of layers and models on JAX
 test-converters: .venv/.converters ## Compare the converters with the systems themselves
 	$(PY) $(PYTEST) tests/convert/reference tests/export/reference
 
-# OpenNMT-tf needs TensorFlow 2.13, and that Python 3.10 or 3.11.
+# OpenNMT-tf needs TensorFlow 2.13, and that Python 3.11 or older.
 test-opennmt: .venv/.test build/opennmt-models ## Compare the converter with OpenNMT-tf itself
 	OPENNMT_MODELS=build/opennmt-models \
 		$(PY) -m pytest tests/convert/reference/test_opennmt_tf.py
@@ -167,10 +167,10 @@ clean: ## Remove environments, caches and build output, but no runs
 
 $(PY):
 	@command -v "$(PYTHON)" >/dev/null || { \
-		echo "No Python found as '$(PYTHON)'. Install Python 3.10 to 3.13," \
+		echo "No Python found as '$(PYTHON)'. Install Python 3.11 to 3.13," \
 			"or name one: make install PYTHON=/path/to/python3" >&2; exit 1; }
 	@"$(PYTHON)" -c '$(SUPPORTED)' || { \
-		echo "Python 3.10 to 3.13 is needed; '$(PYTHON)' is" \
+		echo "Python 3.11 to 3.13 is needed; '$(PYTHON)' is" \
 			"$$("$(PYTHON)" --version 2>&1). Name another:" \
 			"make install PYTHON=/path/to/python3" >&2; exit 1; }
 	@echo "Creating .venv with $$("$(PYTHON)" --version 2>&1)"

@@ -25,9 +25,9 @@ if REPOSITORY:
 KERAS = "keras>=3.10,<3.16"
 TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 
-# What the command line needs, and the library does not. cyclopts 5 needs Python
-# 3.11. PyYAML reads `--config`, and the settings of models that are imported.
-COMMAND_LINE = ["cyclopts>=4.25.3,<6", "pyyaml>=6", "tqdm>=4.66"]
+# What the command line needs, and the library does not. PyYAML reads
+# `--config`, and the settings of models that are imported.
+COMMAND_LINE = ["cyclopts>=5,<6", "pyyaml>=6", "tqdm>=4.66"]
 TRAINING = [
     *COMMAND_LINE,
     "filelock>=3.24",
@@ -136,12 +136,12 @@ setup(
         "Operating System :: MacOS",
         "Operating System :: Microsoft :: Windows",
         "Operating System :: POSIX :: Linux",
-        *(f"Programming Language :: Python :: 3.{v}" for v in range(10, 14)),
+        *(f"Programming Language :: Python :: 3.{v}" for v in range(11, 14)),
         "Topic :: Scientific/Engineering :: Artificial Intelligence",
         "Topic :: Text Processing :: Linguistic",
         "Typing :: Typed",
     ],
-    python_requires=">=3.10,<3.14",
+    python_requires=">=3.11,<3.14",
     # keras_transformer/train and export are links to the folders beside it.
     packages=find_packages(include=["keras_transformer*"]),
     package_data={

@@ -42,7 +42,8 @@ def _entries(path: str, found: Any) -> list[str]:
     return [
         _entry(f"{path}.{name}", member)
         for name, member in members.items()
-        if callable(member)
+        # Not an alias of a type, which has neither signature nor docstring.
+        if inspect.isclass(member) or inspect.isroutine(member)
     ]
 
 

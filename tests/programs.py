@@ -39,7 +39,7 @@ def run_script(script, folder="."):
     Its commands `keras-transformer` run in this process, in the folder.
     """
     script = _COMMAND + script
-    with tempfile.TemporaryDirectory() as call, inside(folder):
+    with tempfile.TemporaryDirectory() as call, contextlib.chdir(folder):
         call = Path(call)
         os.mkfifo(call / "words")
         os.mkfifo(call / "code")
@@ -75,16 +75,6 @@ def _call(words, call):
 def search_path():
     """Returns PATH with the programs of this Python before others."""
     return f"{os.path.dirname(sys.executable)}{os.pathsep}{os.environ['PATH']}"
-
-
-@contextlib.contextmanager
-def inside(folder):
-    before = os.getcwd()
-    os.chdir(folder)
-    try:
-        yield
-    finally:
-        os.chdir(before)
 
 
 def notebook_program(text):

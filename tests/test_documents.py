@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from documents import ROOT, all_blocks, blocks, read
 from helpers import randomise
-from programs import inside, run_script, smaller  # noqa: F401
+from programs import run_script, smaller  # noqa: F401
 from run_fixtures import create_run
 
 import keras_transformer as kt
@@ -58,7 +58,7 @@ def test_programs_of_the_readme_and_the_guide(tmp_path):
     folder, made, output = tmp_path, {}, io.StringIO()
     program, _ = blocks("README.md", "python")
     program = shortened(program, ("beam_size=4", "beam_size=4, extra_length=3"))
-    with inside(folder), contextlib.redirect_stdout(output):
+    with contextlib.chdir(folder), contextlib.redirect_stdout(output):
         exec(program, made)
     model, translator = made["model"], made["translator"]
     assert model.optimizer.iterations.numpy() == 1
@@ -70,7 +70,7 @@ def test_programs_of_the_readme_and_the_guide(tmp_path):
     run.save_best(model, 1, 0.0)
     (folder / "exported" / "1").symlink_to(exported.resolve())
     names = {}
-    with inside(folder):
+    with contextlib.chdir(folder):
         for program in [
             *blocks("docs/guide.md", "python"),
             *blocks("docs/layers.md", "python"),
@@ -155,7 +155,7 @@ def test_lora_of_the_guide(tmp_path):
     random = np.random.default_rng(0)
     for weight in tuned.trainable_variables:
         weight.assign(random.normal(size=weight.shape))
-    with inside(tmp_path):
+    with contextlib.chdir(tmp_path):
         exec(guide_program("merged.load"), names)
     ids = dict(source=np.array([[5, 6, 7]]), target=np.array([[1, 8]]))
     expected, plain = tuned(ids), kt.Transformer(tuned.config)(ids)
@@ -203,7 +203,7 @@ def test_training_programs(tmp_path, monkeypatch):
     exec(calling, names)
     recipe = kt.train.Recipe.from_preset("tiny", steps=20, steps_per_epoch=10)
     assert calls == [("embedded", "runs/short", "tiny", recipe)]
-    with inside(tmp_path):
+    with contextlib.chdir(tmp_path):
         exec(shortened(fitting), names)
     model, results = names["model"], names["results"]
     assert model.distribute_strategy.num_replicas_in_sync == 2

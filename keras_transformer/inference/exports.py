@@ -1,6 +1,7 @@
 """Exports: reads SavedModels and folders for LiteRT, without TensorFlow."""
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any, ClassVar
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import check_types, read_json, sha256_of
+from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
@@ -116,10 +117,9 @@ class Export:
         file = self.path / MODEL_FILE
         tokenizer = Tokenizer.load(self.path)
         with open(file, "rb") as content:
-            digest = sha256_of(content)
-        names = ("model_sha256", "tokenizer_sha256")
-        expected = [self.metadata[name] for name in names]
-        if [digest, tokenizer.digest] != expected:
+            digest = hashlib.file_digest(content, "sha256").hexdigest()
+        found = {"model_sha256": digest, "tokenizer_sha256": tokenizer.digest}
+        if found != {name: self.metadata[name] for name in found}:
             raise InputError(
                 f"{self.path} must contain the files that were exported. "
                 f"Received: a different {MODEL_FILE} or tokenizer. Copy the "

@@ -1,13 +1,12 @@
 """Checking names of files and folders, and writing them atomically."""
 
 import contextlib
-import hashlib
 import json
 import os
 import shutil
 from collections.abc import Collection, Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
@@ -111,14 +110,6 @@ def _is_free(path: Path) -> bool:
     if path.is_dir():
         return not set(os.listdir(path)) - {partial_path(path).name}
     return not os.path.lexists(path)
-
-
-def sha256_of(file: BinaryIO) -> str:
-    """Returns the SHA-256 of an open file; a gigabyte takes about a second."""
-    digest = hashlib.sha256()
-    while block := file.read(2**20):
-        digest.update(block)
-    return digest.hexdigest()
 
 
 def read_json(path: str | os.PathLike) -> Any:
