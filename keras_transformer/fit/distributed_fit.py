@@ -223,13 +223,9 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
     def _is_fused(self, y_pred: Any) -> bool:
-        """Returns whether the loss is the paper's, and has a faster gradient.
-
-        In float16 the gradient would need the loss scale of the optimizer.
-        """
+        """Returns whether the loss has a faster gradient: the paper's loss."""
         return (
             hasattr(y_pred, "factors")
-            and y_pred.dtype != tf.float16
             and type(self.loss) is LabelSmoothedCrossEntropy
             and type(self).token_losses is DistributedFit.token_losses
         )

@@ -22,82 +22,62 @@ def fused_cross_entropy(
     """Returns the weighted sum of the cross-entropy of a `TiedEmbedding`.
 
     The labels and weights are `[B, T]`, the logits z `[B, T, V]`. The value,
-    a float32 scalar, is that of `losses.smoothed_cross_entropy`. Its gradient
-    leaves out the logits: it is computed with respect to their factors x
-    `[B, T, d_model]` and M `[V, d_model]` in z = x M^T, which saves half of
-    the passes over `[B, T, V]` values. With p = softmax(z), one-hot labels y,
-    weights w, e = `label_smoothing`, other = e / (V - 1) and
-    excess = 1 - e - other, it is
+    a float32 scalar, is that of `losses.smoothed_cross_entropy`. With the
+    factors x `[B, T, d_model]` and M `[V, d_model]` of z = x M^T, weights w and
+    the smoothed targets y, the gradient is that of
 
-        x:  w (p - excess y) M      - w other sum(M)
-        M:  (p - excess y)^T (w x)  - other sum(w x)
+        sum(w x (softmax(z) - y) M)  with constant w, softmax(z) and y,
 
-    where excess y + other is the smoothed target. A bias of the logits is a
-    last column of M, where x is 1.
+    which is added with the value 0. It saves half of the passes over
+    `[B, T, V]` values. `ops.custom_gradient` would do so too, but on TensorFlow
+    it keeps the graph of each model in memory until the process ends.
     """
     states, matrix, bias = logits.factors
     matrix = ops.convert_to_tensor(matrix)
-    if bias is not None:
+    if bias is not None:  # a last column of M, where x is 1
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)
         ones = ops.ones_like(states[..., :1])
         states = ops.concatenate([states, ones], axis=-1)
     vocab_size, width = matrix.shape
     labels, are_tokens = known_labels(ops.reshape(labels, (-1,)), vocab_size)
-    weights = ops.reshape(weights, (-1, 1))  # [N, 1], N = B T
-    states = ops.reshape(states, (-1, width))
-    other = label_smoothing / (vocab_size - 1)
-    excess = 1.0 - label_smoothing - other  # of the label over other tokens
+    weights = ops.reshape(weights, (-1,))  # [N], N = B T
+    x = ops.cast(ops.reshape(states, (-1, width)), "float32")
     dtype = logits.dtype
     logits = ops.stop_gradient(ops.reshape(logits, (-1, vocab_size)))
-    x = ops.cast(ops.stop_gradient(states), "float32")
-    kernel = ops.cast(ops.stop_gradient(matrix), dtype)
+    kernel = ops.cast(matrix, dtype)
+    other = label_smoothing / (vocab_size - 1)
+    excess = 1.0 - label_smoothing - other  # of the label over other tokens
 
     highest = ops.cast(ops.max(logits, axis=-1, keepdims=True), "float32")
     exps = ops.exp(ops.cast(logits, "float32") - highest)
     total = ops.sum(exps, axis=-1, keepdims=True)  # [N, 1]
     label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
     label_logits = ops.cast(label_logits, "float32")  # [N, 1]
-    losses = highest + ops.log(total) - excess * label_logits
-    column_sums = ops.sum(ops.cast(kernel, "float32"), axis=0)
+    losses = (highest + ops.log(total) - excess * label_logits)[:, 0]
     if label_smoothing:
-        # The sum of the logits, without reading them again.
-        losses = losses - other * ops.matmul(x, column_sums[:, None])
-    losses = nan_unless(are_tokens, losses[:, 0])
+        # The sums of the logits, without reading them again.
+        columns = ops.sum(ops.cast(kernel, "float32"), axis=0)
+        logit_sums = ops.matmul(x, columns[:, None])[:, 0]
+        losses = losses - other * logit_sums
+    losses = nan_unless(are_tokens, ops.stop_gradient(losses))
     # The loss of labels that are not tokens is NaN, even without a weight.
-    is_used = weights[:, 0] != 0
-    value = ops.sum(ops.where(is_used, losses * weights[:, 0], 0.0))
+    value = ops.sum(ops.where(weights != 0, losses * weights, 0.0))
 
-    # total * (p - excess y). Where p is close to y they have to cancel
-    # before they are rounded to a half-precision dtype.
+    # total (softmax(z) - excess y'), with one-hot labels y'. Where both are
+    # close they have to cancel before they are rounded to half precision.
     places = ops.stack([ops.arange(ops.shape(labels)[0]), labels], axis=1)
     at_labels = ops.exp(label_logits - highest) - excess * total
     residuals = ops.scatter_update(
         ops.cast(exps, dtype), places, ops.cast(at_labels[:, 0], dtype)
     )
-    weights = weights * ops.cast(are_tokens, "float32")[:, None]
-    share = weights / total  # divided where there are fewer values
-    to_states = share * ops.cast(ops.matmul(residuals, kernel), "float32")
-    shared = ops.cast(share * x, dtype)
-    to_matrix = ops.matmul(ops.transpose(residuals), shared)
-    to_matrix = ops.cast(to_matrix, "float32")
+    products = ops.cast(ops.matmul(residuals, kernel), "float32")
+    weights = weights * ops.cast(are_tokens, "float32")
+    # Divided by the total where there are fewer values, `[N, d_model]`.
+    products = products * (weights[:, None] / total)
+    gradient = ops.sum(x * products)
     if label_smoothing:
-        to_states = to_states - other * weights * column_sums
-        to_matrix = to_matrix - other * ops.sum(weights * x, axis=0)
-    return _with_gradients(value, [(states, to_states), (matrix, to_matrix)])
-
-
-def _with_gradients(value: Any, gradients: list[tuple[Any, Any]]) -> Any:
-    """Returns a value with given gradients, as `(tensor, gradient)`.
-
-    They are the gradients of a sum of products, whose value is taken off again.
-    `ops.custom_gradient` would do so too, but on TensorFlow it keeps the graph
-    of each model in memory until the process ends.
-    """
-    total = 0.0
-    for x, gradient in gradients:
-        x = ops.reshape(ops.cast(x, "float32"), (-1,))
-        total += ops.dot(x, ops.stop_gradient(ops.reshape(gradient, (-1,))))
-    return value + (total - ops.stop_gradient(total))
+        gradient = gradient - other * ops.sum(weights * logit_sums)
+    return value + (gradient - ops.stop_gradient(gradient))
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

@@ -90,8 +90,12 @@ class TiedEmbedding(keras.layers.Layer):
         if not reverse:
             rows = ops.take(self.embeddings, ops.cast(inputs, "int32"), axis=0)
             return ops.cast(rows, dtype) * self.factor
+        states = ops.reshape(ops.cast(inputs, dtype), (-1, self.d_model))
         matrix = ops.cast(ops.transpose(self.embeddings), dtype)
-        logits = ops.matmul(ops.cast(inputs, dtype), matrix)
+        # Of two dimensions: a batched product reads the matrix for each row.
+        logits = ops.matmul(states, matrix)
+        shape = (*ops.shape(inputs)[:-1], self.vocab_size)
+        logits = ops.reshape(logits, shape)
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
         # For the loss. Arrays of JAX have no attributes.

@@ -36,7 +36,8 @@ def product(states, embeddings, bias=None):
         (0.0, "float32", False),
         (0.2, "float32", True),
         (0.2, "float64", False),
-        (0.2, "bfloat16", True),
+        (0.2, "bfloat16", False),
+        (0.2, "float16", True),
     ],
 )
 def test_sum_and_gradients_equal_the_plain_ones(smoothing, dtype, biased):
@@ -91,7 +92,7 @@ def test_a_label_that_is_not_a_token_has_no_loss(wrong):
         )
 
 
-@pytest.mark.parametrize("dtype", ("float32", "bfloat16"))
+@pytest.mark.parametrize("dtype", ("float32", "bfloat16", "float16"))
 def test_gradient_of_a_label_that_is_almost_certain(dtype):
     """Its probability and its target cancel before they are rounded."""
     z = np.array([[12.0, 2.0, 1.0, 0.0]], "float32")  # exact in every dtype
