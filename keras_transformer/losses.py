@@ -40,11 +40,8 @@ def smoothed_cross_entropy(
 
 
 def nan_unless(are_tokens: Any, losses: Any) -> Any:
-    """Returns the losses, with NaN for labels that are not tokens.
-
-    Without a constant NaN, at which `tf.debugging.enable_check_numerics` and
-    `jax_debug_nans` would stop every training.
-    """
+    """Returns the losses, with NaN for labels that are not tokens."""
+    # Not a constant, at which `tf.debugging.enable_check_numerics` would stop.
     nan = ops.sqrt(ops.cast(are_tokens, "float32") - 1.0)
     return ops.where(are_tokens, losses, nan)
 

@@ -26,9 +26,8 @@ def _without_class_weight(method: Callable) -> Callable:
 
     @functools.wraps(method)
     def checked(*args: Any, **kwargs: Any) -> Any:
-        arguments = inspect.signature(method).bind(*args, **kwargs).arguments
-        class_weight = arguments.get("class_weight")
-        if class_weight is not None:
+        named = inspect.signature(method).bind(*args, **kwargs).arguments
+        if (class_weight := named.get("class_weight")) is not None:
             raise ValueError(
                 "Sequences of labels have no class_weight. Received: "
                 f"class_weight={class_weight}. Pass a sample_weight of shape "
@@ -155,11 +154,10 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
 
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
-        if config and self.gradient_accumulation_steps > 1:
-            steps = self.gradient_accumulation_steps
-            config["gradient_accumulation_steps"] = steps
         if config:
             config["jit_compile"] = self._jits_gradients
+            if (steps := self.gradient_accumulation_steps) > 1:
+                config["gradient_accumulation_steps"] = steps
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
@@ -212,10 +210,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             total = fused_cross_entropy(y, y_pred, weights, smoothing)
         else:
             losses = self.token_losses(y, y_pred)
-            # The loss of labels that are not tokens is NaN, even without a
-            # weight.
-            losses = tf.math.multiply_no_nan(losses, weights)
-            total = tf.reduce_sum(losses)
+            # Labels that are not tokens have the loss NaN, even with weight 0.
+            total = tf.reduce_sum(tf.math.multiply_no_nan(losses, weights))
         loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
         # From `add_loss` and regularizers.
         for added in self.losses:
@@ -293,9 +289,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             return self._compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
 
-        def add_part(
-            part: tf.Tensor, gradients: list, loss: tf.Tensor
-        ) -> tuple:
+        def add_part(part: Any, gradients: list, loss: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             x, y, weights = tf.nest.map_structure(
                 lambda values: None if values is None else values[chosen],
@@ -324,8 +318,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             y_pred, loss = self._forward(batch, training=True)
             scaled = self.optimizer.scale_loss(loss)
         values = [v.value for v in variables]
-        zero = tf.UnconnectedGradients.ZERO
-        gradients = tape.gradient(scaled, values, unconnected_gradients=zero)
+        gradients = tape.gradient(scaled, values, unconnected_gradients="zero")
         gradients = [
             # The gradient of a tied embedding is sparse and dense.
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
@@ -366,8 +359,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
     def _results(self, returned: dict, training: bool) -> dict[str, Any]:
         """Returns the metrics' results over all replicas.
 
-        What an overridden `compute_metrics` returned is kept, but for the loss,
-        which has been counted since.
+        Keeps what an overridden `compute_metrics` returned.
         """
 
         def read(_: Any = None) -> dict[str, Any]:
@@ -380,8 +372,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         several = context.num_replicas_in_sync > 1
         results = context.merge_call(read) if several else read()
         if type(self).compute_metrics is not keras.Model.compute_metrics:
-            counted = {"loss", "gradient_norm"} & set(results)
-            results = {**returned, **{name: results[name] for name in counted}}
+            later = {"loss", "gradient_norm"} & set(results)  # counted since
+            results = {**returned, **{name: results[name] for name in later}}
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:

@@ -1,7 +1,4 @@
-"""Fused operations for training: fewer passes over memory on TensorFlow.
-
-They compute `smoothed_cross_entropy` and Keras' Adam.
-"""
+"""The loss and Adam in fewer passes over memory, for TensorFlow."""
 
 from typing import Any
 

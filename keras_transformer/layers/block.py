@@ -60,21 +60,13 @@ class Block(WithScores):
         self.attention_class = find("attention_class", attention_class)
         self.feed_forward_class = find("feed_forward_class", feed_forward_class)
         self.residual_class = find("residual_class", residual_class)
-        self._check_attention()
-
-    def _check_attention(self) -> None:
-        received = f"attention_class={self.attention_class}"
-        if self.attention_class is RestrictedSelfAttention:
+        is_ours = self.attention_class is MultiHeadAttention
+        is_window = self.attention_class is RestrictedSelfAttention
+        if is_window or (attention_window is not None and not is_ours):
             raise ValueError(
-                "Pass attention_window instead of the class. "
-                f"Received: {received}"
-            )
-        is_restricted = self.attention_window is not None
-        if is_restricted and self.attention_class is not MultiHeadAttention:
-            raise ValueError(
-                "attention_window restricts MultiHeadAttention itself, not a "
-                "subclass. Pass only one of the two. Received: "
-                f"attention_window={self.attention_window}, {received}"
+                "attention_window restricts MultiHeadAttention itself: pass it "
+                f"alone. Received: attention_window={attention_window}, "
+                f"attention_class={self.attention_class}"
             )
 
     def _build_self_attention(self, shape: tuple, causal: bool) -> None:

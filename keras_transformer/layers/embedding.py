@@ -94,8 +94,7 @@ class TiedEmbedding(keras.layers.Layer):
         matrix = ops.cast(ops.transpose(self.embeddings), dtype)
         # Of two dimensions: a batched product reads the matrix for each row.
         logits = ops.matmul(states, matrix)
-        shape = (*ops.shape(inputs)[:-1], self.vocab_size)
-        logits = ops.reshape(logits, shape)
+        logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
         # For the loss. Arrays of JAX have no attributes.
