@@ -23,8 +23,10 @@ PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 # tests/test_portable_translation.py, which runs on TensorFlow, starts a program
 # that trains and translates on JAX.
 JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
-	tests/test_model.py tests/test_optimizers.py tests/test_reference.py
-SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py
+	tests/test_model.py tests/test_optimizers.py tests/test_reference.py \
+	tests/fit/test_custom_training.py
+SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py \
+	tests/fit/test_custom_training.py
 
 # The ends of the version ranges in setup.py. Both exist for Python 3.11 and
 # 3.12 only.

@@ -11,6 +11,9 @@ for name in (
 ):
     os.environ.setdefault(name, "1")
 
+# Two devices of JAX.
+os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+
 import pytest
 
 from keras_transformer.support.startup import quiet_tensorflow_import

@@ -10,7 +10,7 @@ import weakref
 import keras
 import numpy as np
 import pytest
-from helpers import to_numpy
+from helpers import TENSORFLOW_ONLY, to_numpy
 from keras import ops
 
 import keras_transformer as kt
@@ -38,8 +38,17 @@ def replicas(count):
         yield
 
 
+SLOW_ON_JAX = [pytest.mark.slow] * (BACKEND == "jax")
+SLOW_ELSEWHERE = [pytest.mark.slow] * (BACKEND != "jax")
 on_one_and_two = pytest.mark.parametrize(
-    "count", [pytest.param(1, marks=[pytest.mark.slow] * (BACKEND == "jax")), 2]
+    "count", [pytest.param(1, marks=SLOW_ON_JAX), 2]
+)
+on_one_rarely_two = pytest.mark.parametrize(
+    "count",
+    [
+        pytest.param(1, marks=SLOW_ON_JAX),
+        pytest.param(2, marks=SLOW_ELSEWHERE),
+    ],
 )
 
 
@@ -145,10 +154,19 @@ def make(model_class, **options):
     return model
 
 
-@on_one_and_two
-@pytest.mark.parametrize(
-    "program", [own_loss, penalized_loss, own_metrics, own_step]
-)
+PROGRAMS = [
+    pytest.param(own_loss, 1, marks=SLOW_ON_JAX),
+    (own_loss, 2),
+    pytest.param(own_step, 1, marks=SLOW_ON_JAX),
+    (own_step, 2),
+    pytest.param(penalized_loss, 1, marks=SLOW_ON_JAX),
+    pytest.param(penalized_loss, 2, marks=pytest.mark.slow),
+    pytest.param(own_metrics, 1, marks=SLOW_ON_JAX),
+    pytest.param(own_metrics, 2, marks=pytest.mark.slow),
+]
+
+
+@pytest.mark.parametrize(("program", "count"), PROGRAMS)
 def test_a_program_trains_as_with_a_model_of_keras(program, count):
     inputs, labels = data()
     found = []
@@ -188,10 +206,8 @@ def copies(variable):
 
 
 @on_one_and_two
+@TENSORFLOW_ONLY
 def test_a_loop_of_ones_own(count):
-    pytest.importorskip("tensorflow")
-    if BACKEND != "tensorflow":
-        pytest.skip("the loop of TensorFlow's guide")
     import tensorflow as tf
 
     inputs, labels = data()
@@ -236,7 +252,7 @@ def test_ignored_labels_are_not_in_the_divisor(count):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
-@on_one_and_two
+@on_one_rarely_two
 def test_no_number_on_the_way_is_not_finite(count):
     with replicas(count):
         model = make(kt.Transformer, loss=kt.LabelSmoothedCrossEntropy(0.1))
@@ -273,7 +289,9 @@ def test_a_model_without_trainable_weights(count):
         model.compile("sgd", LOSS)
     before = model.get_weights()
     inputs, labels = data()
-    with pytest.warns(UserWarning, match="trainable"):
+    is_ours = BACKEND == "tensorflow"  # Keras does not warn on JAX
+    warns = pytest.warns(UserWarning, match="trainable")
+    with warns if is_ours else contextlib.nullcontext():
         history = model.fit(inputs, labels, batch_size=4, verbose=0).history
     results = model.evaluate(
         inputs, labels, batch_size=4, verbose=0, return_dict=True
@@ -291,7 +309,7 @@ def test_arguments_of_compile_by_position():
     assert set(logs) >= {"loss", "accuracy"}
 
 
-@on_one_and_two
+@on_one_rarely_two
 def test_a_model_that_was_trained_leaves_the_memory(count):
     with replicas(count):
         model = make(kt.Transformer, loss=kt.LabelSmoothedCrossEntropy(0.1))
