@@ -12,14 +12,15 @@ from keras import ops
 
 from keras_transformer import layers
 from keras_transformer.config import TransformerConfig
+from keras_transformer.fit.keras_overrides import unlock
 from keras_transformer.masks import causal_mask, padding_mask
 from keras_transformer.quantized import policy_to_save
 
-# On JAX and PyTorch training is plain Keras.
+# On JAX and PyTorch training is Keras', but for the mean of the loss.
 if keras.backend.backend() == "tensorflow":
     from keras_transformer.fit.distributed_fit import DistributedFit as _Model
 else:
-    _Model = keras.Model
+    from keras_transformer.fit.token_loss import TokenMeanLoss as _Model
 
 
 _INPUTS = {"source", "target"}
@@ -108,6 +109,7 @@ class Transformer(_Model):
         self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
+        unlock(self)
 
     def _make_embeddings(self) -> None:
         """Makes the embeddings; tied ones are the same layer."""

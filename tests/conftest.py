@@ -12,7 +12,10 @@ for name in (
     os.environ.setdefault(name, "1")
 
 # Two devices of JAX.
-os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=2"
+os.environ["XLA_FLAGS"] = (
+    os.environ.get("XLA_FLAGS", "")
+    + " --xla_force_host_platform_device_count=2"
+)
 
 import pytest
 

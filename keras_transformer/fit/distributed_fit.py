@@ -15,10 +15,9 @@ import tensorflow as tf
 
 from keras_transformer.fit import keras_overrides
 from keras_transformer.fit.fused import fused_cross_entropy
+from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
-from keras_transformer.losses import LabelSmoothedCrossEntropy, token_weights
-
-_TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
+from keras_transformer.losses import LabelSmoothedCrossEntropy
 
 
 def _without_class_weight(method: Callable) -> Callable:
@@ -30,16 +29,16 @@ def _without_class_weight(method: Callable) -> Callable:
         if (class_weight := named.get("class_weight")) is not None:
             raise ValueError(
                 "Sequences of labels have no class_weight. Received: "
-                f"class_weight={class_weight}. Pass a sample_weight of shape "
-                "[B, T] instead."
+                f"class_weight={class_weight!s:.60}. Pass a sample_weight of "
+                "shape [B, T] instead."
             )
         return method(*args, **kwargs)
 
     return checked
 
 
-class DistributedFit(keras_overrides.BuiltWithoutData):
-    """A `keras.Model` whose loss is a mean over the batch's target tokens.
+class DistributedFit(keras_overrides.BuiltWithoutData, TokenMeanLoss):
+    """A `TokenMeanLoss`, exact on any number of replicas.
 
     Keras averages the losses, gradients and metrics of the replicas, so that
     tokens weigh more on a replica with fewer of them. Here the loss, its
@@ -87,8 +86,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         that would make the result inexact raise a ValueError.
         """
         strategy = self.distribute_strategy
-        replicas = strategy.num_replicas_in_sync
-        if replicas > 1 and steps_per_execution != 1:
+        if strategy.num_replicas_in_sync > 1 and steps_per_execution != 1:
             raise ValueError(
                 "steps_per_execution must be 1 on several replicas. "
                 f"Received: steps_per_execution={steps_per_execution}"
@@ -99,9 +97,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                 "A Transformer has one loss. Received: "
                 f"loss_weights={loss_weights}"
             )
-        token_loss = None
         if loss is not None:
-            token_loss = _token_loss(loss, self.config.pad_id)
+            token_loss(loss, self.config.pad_id)  # checks it
         with strategy.scope():
             optimizer = keras.optimizers.get(optimizer)
         inner = getattr(optimizer, "inner_optimizer", optimizer)
@@ -116,13 +113,6 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             raise ValueError(
                 "The optimizer must be created in the scope of the model's "
                 "strategy, within `with strategy.scope():`."
-            )
-        if replicas > 1 and inner.use_ema and inner.ema_overwrite_frequency:
-            raise ValueError(
-                "Keras cannot overwrite weights with their moving averages "
-                "during training on several replicas. Received: "
-                f"ema_overwrite_frequency={inner.ema_overwrite_frequency}, "
-                f"{replicas} replicas. Leave it out: fit does it at the end."
             )
         with strategy.scope():
             # Keras scales the loss of mixed_float16 only.
@@ -140,7 +130,6 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                 auto_scale_loss=auto_scale_loss,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
-            self._token_loss = token_loss
             self._jits_gradients = jit_compile is True
             self._compute_part = self._part_gradients
             if self._jits_gradients:
@@ -150,7 +139,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
                     jit_compile=True,
                     reduce_retracing=True,
                 )
-            self.optimizer.build(self.trainable_variables)
+            if all(x.built for x in keras_overrides.inner_layers(self)):
+                self.optimizer.build(self.trainable_variables)
 
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
@@ -162,6 +152,9 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
         # Keras' own does nothing for a class that overrides `compile`.
+        if type(self).compile is not DistributedFit.compile:
+            super().compile_from_config(config)
+            return
         self.compile(**keras.saving.deserialize_keras_object(config))
 
     fit = _without_class_weight(keras.Model.fit)
@@ -176,46 +169,8 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         super().reset_metrics()
         self._gradient_norm.reset_state()
 
-    def token_losses(self, y: Any, y_pred: Any) -> tf.Tensor:
-        """Returns the compiled loss of each label, `[B, T]`."""
-        if self._token_loss is None:
-            raise ValueError(
-                "compile() needs a loss with a value per target token, such as "
-                "LabelSmoothedCrossEntropy(). Received: loss=None"
-            )
-        losses = self._token_loss(y, tf.cast(y_pred, tf.float32))
-        if losses.shape.rank != 2:
-            raise ValueError(
-                "The loss must return a value per target token, [B, T]. "
-                f"Received: {self.loss}, which returns {losses.shape}"
-            )
-        return losses
-
-    def compute_loss(
-        self,
-        x: Any = None,
-        y: Any = None,
-        y_pred: Any = None,
-        sample_weight: Any = None,
-        training: bool = True,
-    ) -> tf.Tensor:
-        """Returns the mean of `token_losses`, plus added losses.
-
-        As in Keras, the mean is over the labels of this replica, and it is
-        divided by the number of replicas, whose gradients are added up.
-        """
-        weights = self._token_weights(y, sample_weight)
-        if training and self._is_fused(y_pred):
-            smoothing = self.loss.label_smoothing
-            total = fused_cross_entropy(y, y_pred, weights, smoothing)
-        else:
-            losses = self.token_losses(y, y_pred)
-            # Labels that are not tokens have the loss NaN, even with weight 0.
-            total = tf.reduce_sum(tf.math.multiply_no_nan(losses, weights))
-        loss = tf.math.divide_no_nan(total, tf.reduce_sum(weights))
-        # From `add_loss` and regularizers.
-        for added in self.losses:
-            loss += tf.cast(tf.reduce_sum(added), tf.float32)
+    def mean_loss(self, total: tf.Tensor, weights: tf.Tensor) -> tf.Tensor:
+        loss = super().mean_loss(total, weights)
         return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
     def _is_fused(self, y_pred: Any) -> bool:
@@ -223,27 +178,22 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         return (
             hasattr(y_pred, "factors")
             and type(self.loss) is LabelSmoothedCrossEntropy
-            and type(self).token_losses is DistributedFit.token_losses
+            and type(self).token_losses is TokenMeanLoss.token_losses
         )
-
-    def _token_weights(self, labels: Any, sample_weight: Any) -> tf.Tensor:
-        """Returns the weights of labels `[B, T]`; 0 for what is ignored."""
-        weights = token_weights(labels, self.config.pad_id, sample_weight)
-        ignored = getattr(self.loss, "ignore_class", None)
-        if ignored is None:
-            return weights
-        return tf.where(tf.equal(labels, ignored), 0.0, weights)
 
     def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch."""
         batch, count = self._read(data)
-        gradients, loss, results = self._gradients(batch)
+        gradients, loss, y_pred = self._gradients(batch)
         loss = self._track_loss(loss, count)
         if gradients:
             self._apply(_all_reduce(gradients), loss)
         else:
             warnings.warn("The model has no trainable weights.", stacklevel=2)
-        return self._results(results, training=True)
+        if y_pred is None:
+            return self._results(self._gradient_norm)
+        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
+        return {**results, "gradient_norm": self._gradient_norm.result()}
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates a replica's share of a batch."""
@@ -251,16 +201,19 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         y_pred, loss = self._forward(batch, training=False)
         self._track_loss(loss, count)
         results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
-        return self._results(results, training=False)
+        return results if self._has_own_metrics() else self._results()
+
+    def _has_own_metrics(self) -> bool:
+        return type(self).compute_metrics is not keras.Model.compute_metrics
 
     def _read(self, data: Any) -> tuple["_Batch", tf.Tensor]:
-        """Returns a batch, and what its loss counts in the mean of an epoch."""
+        """Returns a batch, and the weight of its loss in the epoch's mean."""
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        if type(self).compute_loss is not DistributedFit.compute_loss:
+        if type(self).compute_loss is not TokenMeanLoss.compute_loss:
             rows = tf.shape(tf.nest.flatten(x)[0])[0]
             count = _all_reduce([tf.cast(rows, tf.float32)])[0]
             return _Batch(x, y, weights, total=None), count
-        weights = self._token_weights(y, weights)
+        weights = self.token_weights(y, weights)
         total = _all_reduce([tf.reduce_sum(weights)])[0]
         return _Batch(x, y, weights, total), total
 
@@ -270,24 +223,36 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         """Returns the predictions, and this replica's part of the loss."""
         x, y, weights, total = batch
         y_pred = self(x, training=training)
-        named = {}
-        if "training" in inspect.signature(self.compute_loss).parameters:
-            named["training"] = training
-        loss = self.compute_loss(x, y, y_pred, weights, **named)
-        if total is None:  # the loss of a subclass: parts count alike
-            parts = self.gradient_accumulation_steps if training else 1
-            return y_pred, loss / parts
+        if total is None:  # the loss of a subclass
+            named = {}
+            if "training" in inspect.signature(self.compute_loss).parameters:
+                named["training"] = training
+            loss = self.compute_loss(x, y, y_pred, weights, **named)
+            return y_pred, tf.cast(loss, tf.float32)
+        if training and self._is_fused(y_pred):
+            # Cheaper than `compute_loss`, but differentiable only once, and
+            # not with respect to the logits.
+            smoothing = self.loss.label_smoothing
+            loss = fused_cross_entropy(y, y_pred, weights, smoothing)
+            loss = self.mean_loss(loss, weights)
+        else:
+            loss = self.compute_loss(x, y, y_pred, weights, training)
         # Each replica, and each part, counts as much as its tokens.
         share = tf.math.divide_no_nan(tf.reduce_sum(weights), total)
         replicas = self.distribute_strategy.num_replicas_in_sync
         return y_pred, loss * (share * replicas)
 
-    def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, dict]:
-        """Returns this replica's gradients and loss, and the metrics."""
+    def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
+        """Returns this replica's gradients and loss.
+
+        Also returns the predictions, if the metrics have not been updated yet.
+        """
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
+        if batch.total is None:  # a loss of one's own may divide by the rows
+            parts = tf.clip_by_value(parts, 1, tf.maximum(rows, 1))
 
         def add_part(part: Any, gradients: list, loss: Any) -> tuple:
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
@@ -310,9 +275,12 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             (tf.constant(0), zeros, tf.constant(0.0)),
             parallel_iterations=1,
         )
-        return gradients, loss, self.get_metrics_result()
+        if batch.total is None:  # parts count alike
+            count = tf.cast(parts, tf.float32)
+            gradients, loss = [g / count for g in gradients], loss / count
+        return gradients, loss, None
 
-    def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, dict]:
+    def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
             y_pred, loss = self._forward(batch, training=True)
@@ -324,8 +292,10 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
             for g, v in zip(gradients, variables, strict=True)
         ]
-        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
-        return gradients, loss, results
+        if self._has_own_metrics() and self.gradient_accumulation_steps == 1:
+            return gradients, loss, y_pred  # they may read the mean loss
+        self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
+        return gradients, loss, None
 
     def _apply(self, gradients: list[tf.Tensor], loss: tf.Tensor) -> None:
         """Updates the weights with gradients that are summed over replicas."""
@@ -356,24 +326,16 @@ class DistributedFit(keras_overrides.BuiltWithoutData):
         replicas = self.distribute_strategy.num_replicas_in_sync
         mean.update_state(value, tf.cast(count, tf.float32) / replicas)
 
-    def _results(self, returned: dict, training: bool) -> dict[str, Any]:
-        """Returns the metrics' results over all replicas.
-
-        Keeps what an overridden `compute_metrics` returned.
-        """
+    def _results(self, *others: keras.Metric) -> dict[str, Any]:
+        """Returns the metrics' results over all replicas."""
 
         def read(_: Any = None) -> dict[str, Any]:
-            results = self.get_metrics_result()
-            if training:
-                results["gradient_norm"] = self._gradient_norm.result()
-            return results
+            results = {metric.name: metric.result() for metric in others}
+            return {**self.get_metrics_result(), **results}
 
         context = tf.distribute.get_replica_context()
         several = context.num_replicas_in_sync > 1
         results = context.merge_call(read) if several else read()
-        if type(self).compute_metrics is not keras.Model.compute_metrics:
-            later = {"loss", "gradient_norm"} & set(results)  # counted since
-            results = {**returned, **{name: results[name] for name in later}}
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:
@@ -409,29 +371,3 @@ def _all_reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:
 def _sum_dtype(variable: Any) -> str:
     """Returns the dtype for sums of gradients of a variable."""
     return keras.backend.result_type(variable.dtype, "float32")
-
-
-def _token_loss(loss: Any, pad_id: int) -> Callable:
-    """Returns the compiled loss as a function with a value per token."""
-    loss = keras.losses.get(loss)
-    if getattr(loss, "pad_id", pad_id) != pad_id:
-        raise ValueError(
-            "The loss and the model must have the same pad_id. Received: "
-            f"pad_id={loss.pad_id} and {pad_id}"
-        )
-    argument = inspect.signature(loss).parameters.get("from_logits")
-    default = getattr(argument, "default", None)
-    if getattr(loss, "from_logits", None) is False or default is False:
-        raise ValueError(
-            "The loss must accept logits. Received: "
-            f"loss={loss}. Create it with from_logits=True."
-        )
-    if not isinstance(loss, keras.losses.Loss):
-        return loss
-    if loss.reduction not in _TOKEN_MEAN:
-        raise ValueError(
-            "The loss of a Transformer is a mean over target tokens. "
-            f"Received: {type(loss).__name__} with "
-            f"reduction={loss.reduction!r}. Leave it out."
-        )
-    return loss.call

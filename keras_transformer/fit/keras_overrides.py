@@ -13,21 +13,33 @@ HALF = ("float16", "bfloat16")
 
 
 class BuiltWithoutData(keras.Model):
-    """A model of `[B, T, V]` logits that `fit` does not build from a batch.
+    """A model of ids `[B, T]` that `fit` does not build from a batch.
 
     Under a strategy Keras builds model, metrics and optimizer from the average
     of the replicas' first batches, which fails if these differ in size. Here
-    the constructor builds the model, and `config.vocab_size` the metrics.
+    `fit` builds from symbolic inputs what the constructor has not built.
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
-        metrics = self._compile_metrics
-        if metrics is None or metrics.built:
+        strategy, metrics = self.distribute_strategy, []
+        if strategy.num_replicas_in_sync > 1:
+            metrics = [
+                x for x in super().metrics if x.name == "compile_metrics"
+            ]
+        if self.optimizer.built and all(x.built for x in metrics):
             return
-        labels = keras.KerasTensor((None, None), "int32")
-        logits = keras.KerasTensor((None, None, self.config.vocab_size))
-        with self.distribute_strategy.scope():
-            metrics.build(labels, logits)
+        ids = keras.KerasTensor((None, None), "int32")
+        with strategy.scope():
+            outputs = self({"source": ids, "target": ids})
+            if not self.optimizer.built:
+                self.optimizer.build(self.trainable_variables)
+            for metric in metrics:
+                metric.build(ids, outputs)
+
+
+def unlock(model: keras.Model) -> None:
+    """Lets a subclass add layers and metrics after `super().__init__`."""
+    model._tracker.unlock()
 
 
 # On PyTorch Keras makes each Adam an instance of a subclass, which updates all

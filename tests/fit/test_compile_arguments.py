@@ -34,10 +34,6 @@ def test_a_loss_without_a_value_per_token():
         model.token_losses(labels, model(inputs))
 
 
-def sgd_with_averages():
-    return keras.optimizers.SGD(use_ema=True, ema_overwrite_frequency=2)
-
-
 def accumulating_adam():
     return keras.optimizers.Adam(gradient_accumulation_steps=2)
 
@@ -57,11 +53,6 @@ OUTSIDE = keras.optimizers.SGD(1.0)  # not created in the scope
         ),
         ("single", dict(gradient_accumulation_steps=0), "accumulation_steps=0"),
         (
-            "mirrored",
-            dict(optimizer=sgd_with_averages),
-            "ema_overwrite_frequency=2",
-        ),
-        (
             "single",
             dict(optimizer=accumulating_adam),
             "gradient_accumulation_steps=2",
@@ -80,7 +71,7 @@ OUTSIDE = keras.optimizers.SGD(1.0)  # not created in the scope
         ("mirrored", dict(optimizer=lambda: OUTSIDE), "scope"),
     ],
     ids=[
-        *("steps_per_execution", "loss by name", "loss", "parts", "averages"),
+        *("steps_per_execution", "loss by name", "loss", "parts"),
         *("accumulation", "reduction", "pad_id", "loss_weights", "scope"),
     ],
 )

@@ -17,9 +17,7 @@ import keras_transformer as kt
 
 BACKEND = keras.backend.backend()
 CONFIG = dict(vocab_size=40, num_layers=1, d_model=8, d_ff=16, num_heads=2)
-LOSS = keras.losses.SparseCategoricalCrossentropy(
-    from_logits=True, reduction="mean_with_sample_weight"
-)
+LOSS = kt.LabelSmoothedCrossEntropy(0.1)
 
 
 @contextlib.contextmanager
@@ -58,10 +56,8 @@ class Plain(keras.Model):
     def __init__(self, config, **kwargs):
         super().__init__(**kwargs)
         self.transformer = kt.Transformer(config)
-        self.built = True
 
     def call(self, inputs, training=None):
-        # Keras' loss and metrics take these logits as it is.
         return self.transformer(inputs, training=training)
 
 
@@ -86,9 +82,29 @@ def own_metrics(base):
     class OwnMetrics(base):
         def compute_metrics(self, x, y, y_pred, sample_weight=None):
             results = super().compute_metrics(x, y, y_pred, sample_weight)
-            return {**results, "largest": ops.max(ops.convert_to_tensor(y))}
+            return {**results, "exp": ops.exp(results["loss"]), "one": 1.0}
 
     return OwnMetrics
+
+
+def own_state(base):
+    """Metrics and layers that the constructor adds, as in Keras' guides."""
+
+    class OwnState(base):
+        def __init__(self, *args, **kwargs):
+            super().__init__(*args, **kwargs)
+            self.loss_tracker = keras.metrics.Mean(name="own")
+            self.adapter = keras.layers.Dense(40, kernel_initializer="ones")
+
+        def call(self, inputs, training=None):
+            return self.adapter(super().call(inputs, training=training))
+
+        def compute_loss(self, x, y, y_pred, sample_weight=None, training=True):
+            loss = super().compute_loss(x, y, y_pred, sample_weight, training)
+            self.loss_tracker.update_state(loss)
+            return loss
+
+    return OwnState
 
 
 def own_step(base):
@@ -161,6 +177,8 @@ PROGRAMS = [
     (own_step, 2),
     pytest.param(penalized_loss, 1, marks=SLOW_ON_JAX),
     pytest.param(penalized_loss, 2, marks=pytest.mark.slow),
+    pytest.param(own_state, 1, marks=SLOW_ON_JAX),
+    pytest.param(own_state, 2, marks=pytest.mark.slow),
     pytest.param(own_metrics, 1, marks=SLOW_ON_JAX),
     pytest.param(own_metrics, 2, marks=pytest.mark.slow),
 ]

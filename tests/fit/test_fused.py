@@ -143,13 +143,6 @@ def test_fused_adam_is_saved_as_such():
     assert (float(loaded.learning_rate), loaded.beta_2) == (0.5, 0.98)
 
 
-class Plain(kt.Transformer):
-    """Without the fused loss."""
-
-    def output_projection(self):
-        return None
-
-
 @pytest.mark.parametrize("dtype", ["float16", "mixed_bfloat16"])
 def test_dtype_policies_train(dtype):
     """Fused and in parts the gradient is that of the whole batch."""
@@ -208,3 +201,24 @@ def test_losses_per_token_may_be_overridden():
     for step in (model.train_on_batch, model.test_on_batch):
         logs = step(inputs, labels, return_dict=True)
         assert logs["loss"] == pytest.approx(expected, rel=1e-5)
+
+
+def test_what_a_program_differentiates_is_not_fused():
+    """Twice, or with respect to the logits."""
+    model = eager_model()
+    inputs, labels, _ = next(global_batches())
+    logits = model(inputs)
+    assert model._is_fused(logits)
+    with tf.GradientTape() as outer:
+        outer.watch(logits)
+        with tf.GradientTape() as inner:
+            inner.watch(logits)
+            loss = model.compute_loss(y=labels, y_pred=logits)
+        (gradient,) = inner.gradient(loss, [logits])
+        penalty = tf.reduce_sum(gradient**2)
+    probabilities = tf.nn.softmax(logits)
+    target = tf.one_hot(labels, 40) * (0.9 - 0.1 / 39) + 0.1 / 39
+    weights = (labels > 0) / (labels > 0).sum()
+    expected = weights[..., None] * (probabilities - target)
+    np.testing.assert_allclose(gradient, expected, atol=1e-6)
+    assert np.abs(outer.gradient(penalty, logits)).max() > 1e-6

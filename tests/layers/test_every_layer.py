@@ -220,8 +220,7 @@ def test_config_holds_the_arguments_of_init(name):
     assert copy.dtype_policy.name == "mixed_bfloat16"
     assert copy.get_config() == config
     case(copy)
-    # A model asks its weights, and not the layer.
-    assert not any(weight.trainable for weight in copy.weights)
+    assert not copy.trainable_weights
     copy.trainable = True
     assert len(copy.trainable_weights) == len(copy.weights)
     assert all(weight.dtype == "float32" for weight in copy.weights)

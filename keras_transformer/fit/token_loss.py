@@ -1,0 +1,104 @@
+"""The loss of a `Transformer`, on every backend.
+
+Letters: B = batch, T = target length, V = vocabulary.
+"""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import keras
+from keras import ops
+
+from keras_transformer.losses import token_weights
+
+_TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
+
+
+class TokenMeanLoss(keras.Model):
+    """A `keras.Model` whose loss is a mean over the batch's target tokens.
+
+    A subclass has a `config.pad_id`, the label that is ignored.
+    """
+
+    def token_losses(self, y: Any, y_pred: Any) -> Any:
+        """Returns the compiled loss of each label, float32 `[B, T]`.
+
+        Args:
+            y: Labels, integer ids `[B, T]`.
+            y_pred: Logits `[B, T, V]`.
+        """
+        if self.loss is None:
+            raise ValueError(
+                "compile() needs a loss with a value per target token, such as "
+                "LabelSmoothedCrossEntropy(). Received: loss=None"
+            )
+        loss = token_loss(self.loss, self.config.pad_id)
+        losses = loss(y, ops.cast(y_pred, "float32"))
+        if len(losses.shape) != 2:
+            raise ValueError(
+                "The loss must return a value per target token, [B, T]. "
+                f"Received: {self.loss}, which returns {losses.shape}"
+            )
+        return losses
+
+    def compute_loss(
+        self,
+        x: Any = None,
+        y: Any = None,
+        y_pred: Any = None,
+        sample_weight: Any = None,
+        training: bool = True,
+    ) -> Any:
+        """Returns the mean of `token_losses`, plus added losses.
+
+        As in Keras, under a strategy of TensorFlow the mean is over the labels
+        of the replica and divided by the number of replicas.
+        """
+        weights = self.token_weights(y, sample_weight)
+        losses = self.token_losses(y, y_pred)
+        # Labels that are not tokens have the loss NaN, even with weight 0.
+        losses = ops.where(weights != 0, losses * weights, 0.0)
+        return self.mean_loss(ops.sum(losses), weights)
+
+    def mean_loss(self, total: Any, weights: Any) -> Any:
+        """Returns `compute_loss` for a weighted sum of losses."""
+        loss = ops.divide_no_nan(total, ops.sum(weights))
+        # From `add_loss` and regularizers.
+        for added in self.losses:
+            loss += ops.cast(ops.sum(added), "float32")
+        return loss
+
+    def token_weights(self, labels: Any, sample_weight: Any) -> Any:
+        """Returns the weights of labels `[B, T]`; 0 for what is ignored."""
+        weights = token_weights(labels, self.config.pad_id, sample_weight)
+        ignored = getattr(self.loss, "ignore_class", None)
+        if ignored is None:
+            return weights
+        return ops.where(ops.equal(labels, ignored), 0.0, weights)
+
+
+def token_loss(loss: Any, pad_id: int) -> Callable:
+    """Returns the compiled loss as a function with a value per token."""
+    loss = keras.losses.get(loss)
+    if getattr(loss, "pad_id", pad_id) != pad_id:
+        raise ValueError(
+            "The loss and the model must have the same pad_id. Received: "
+            f"pad_id={loss.pad_id} and {pad_id}"
+        )
+    argument = inspect.signature(loss).parameters.get("from_logits")
+    default = getattr(argument, "default", None)
+    if getattr(loss, "from_logits", None) is False or default is False:
+        raise ValueError(
+            "The loss must accept logits. Received: "
+            f"loss={loss}. Create it with from_logits=True."
+        )
+    if not isinstance(loss, keras.losses.Loss):
+        return loss
+    if loss.reduction not in _TOKEN_MEAN:
+        raise ValueError(
+            "The loss of a Transformer is a mean over target tokens. "
+            f"Received: {type(loss).__name__} with "
+            f"reduction={loss.reduction!r}. Leave it out."
+        )
+    return loss.call
