@@ -148,8 +148,8 @@ history = model.fit(
 # `Transformer` is a Keras model: a subclass may override `train_step`, as in
 # Keras' guides. R-Drop (Liang et al. 2021, arXiv 2106.14448) computes each
 # batch twice with different dropout, and pulls the two predictions together.
-# On several GPUs the optimizer adds up the gradients: divide a term of your
-# own by the number of replicas. `compute_loss` does so itself.
+# On several GPUs the optimizer adds up the gradients of the replicas: divide a
+# term of your own by their number. `compute_loss` does so itself.
 
 # %%
 import tensorflow as tf
@@ -163,17 +163,20 @@ class RDrop(kt.Transformer):
             second = self(inputs, training=True)
             loss = self.compute_loss(y=labels, y_pred=first)
             loss += self.compute_loss(y=labels, y_pred=second)
-            p, q = tf.nn.softmax(first), tf.nn.softmax(second)
-            divergence = (p - q) * (tf.math.log(p) - tf.math.log(q))
+            p = tf.nn.log_softmax(tf.cast(first, "float32"))
+            q = tf.nn.log_softmax(tf.cast(second, "float32"))
+            divergence = tf.reduce_sum((tf.exp(p) - tf.exp(q)) * (p - q), -1)
             is_token = tf.cast(labels != self.config.pad_id, "float32")
-            divergence = tf.reduce_sum(divergence, axis=-1) * is_token
-            divergence = tf.reduce_sum(divergence) / tf.reduce_sum(is_token)
-            loss += divergence / self.distribute_strategy.num_replicas_in_sync
+            divergence = tf.math.divide_no_nan(
+                tf.reduce_sum(divergence * is_token), tf.reduce_sum(is_token)
+            )
+            replicas = self.distribute_strategy.num_replicas_in_sync
+            loss = 0.5 * (loss + divergence / replicas)
         variables = self.trainable_variables
         self.optimizer.apply(tape.gradient(loss, variables), variables)
         for metric in self.metrics:
             if metric.name == "loss":
-                metric.update_state(loss)
+                metric.update_state(loss * replicas)
             else:
                 metric.update_state(labels, first)
         return self.get_metrics_result()

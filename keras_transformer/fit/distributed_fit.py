@@ -13,8 +13,12 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.fit import keras_overrides
 from keras_transformer.fit.fused import fused_cross_entropy
+from keras_transformer.fit.keras_overrides import (
+    BuiltWithoutData,
+    inner_layers,
+    summed_gradients,
+)
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
 from keras_transformer.losses import LabelSmoothedCrossEntropy
@@ -37,24 +41,17 @@ def _without_class_weight(method: Callable) -> Callable:
     return checked
 
 
-class DistributedFit(keras_overrides.BuiltWithoutData, TokenMeanLoss):
+class DistributedFit(BuiltWithoutData, TokenMeanLoss):
     """A `TokenMeanLoss`, exact on any number of replicas.
 
     Keras averages the losses, gradients and metrics of the replicas, so that
     tokens weigh more on a replica with fewer of them. Here the loss, its
-    gradient, clipping and all logged values refer to the global batch: they are
-    the same on any number of replicas, for shares of any size.
+    gradient, clipping and all logged values refer to the global batch. `fit`
+    also logs `gradient_norm`, the mean norm of the gradient before clipping.
 
-    The compiled optimizer, loss and metrics are used as in Keras. The loss
-    must return a value per token. `sample_weight`, `[B]` or `[B, T]`, weights
-    these values and the values of `weighted_metrics`; padding weighs 0. Keras
-    passes no weights to `metrics`; the metrics of this package ignore padding.
-    `fit` also logs `gradient_norm`, the mean norm of the gradient before
-    clipping.
-
-    A subclass may override what a subclass of `keras.Model` may, and
-    `token_losses`. With a `compute_loss` or `train_step` of its own, replicas
-    are averaged as in Keras. A subclass has a `config.pad_id`.
+    `sample_weight`, `[B]` or `[B, T]`, weights tokens in the loss and in
+    `weighted_metrics`; padding weighs 0. Keras passes no weights to `metrics`;
+    the metrics of this package ignore padding.
     """
 
     def __init__(self, **kwargs: Any) -> None:
@@ -139,7 +136,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData, TokenMeanLoss):
                     jit_compile=True,
                     reduce_retracing=True,
                 )
-            if all(x.built for x in keras_overrides.inner_layers(self)):
+            if all(x.built for x in inner_layers(self)):
                 self.optimizer.build(self.trainable_variables)
 
     def get_compile_config(self) -> dict[str, Any] | None:
@@ -243,10 +240,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData, TokenMeanLoss):
         return y_pred, loss * (share * replicas)
 
     def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
-        """Returns this replica's gradients and loss.
-
-        Also returns the predictions, if the metrics have not been updated yet.
-        """
+        """Returns gradients, loss, and predictions without metrics yet."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._compute_part(batch)
@@ -307,10 +301,7 @@ class DistributedFit(keras_overrides.BuiltWithoutData, TokenMeanLoss):
         self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
         # At the end of the data all operations on the batch are cancelled; so
         # must be the update of the iteration counter.
-        with (
-            tf.control_dependencies([loss]),
-            keras_overrides.reduced_gradients(optimizer),
-        ):
+        with tf.control_dependencies([loss]), summed_gradients(optimizer):
             optimizer.apply(gradients, self.trainable_variables)
 
     def _track_loss(self, loss: tf.Tensor, count: tf.Tensor) -> tf.Tensor:

@@ -61,8 +61,8 @@ class AdamInHalfPrecision(_Adam):
 
 
 @contextlib.contextmanager
-def reduced_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
-    """Within it an optimizer applies gradients that are summed over replicas.
+def summed_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Inside, the optimizer takes gradients as summed over the replicas.
 
     Keras would sum them after clipping on each replica. Replicas are traced
     by turns: none leaves before all have passed the sum.

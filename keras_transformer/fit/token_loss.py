@@ -1,7 +1,4 @@
-"""The loss of a `Transformer`, on every backend.
-
-Letters: B = batch, T = target length, V = vocabulary.
-"""
+"""The loss of a `Transformer`, on every backend."""
 
 import inspect
 from collections.abc import Callable
@@ -16,18 +13,13 @@ _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
 class TokenMeanLoss(keras.Model):
-    """A `keras.Model` whose loss is a mean over the batch's target tokens.
+    """A `keras.Model` whose loss is a mean over target tokens.
 
-    A subclass has a `config.pad_id`, the label that is ignored.
+    A subclass has a `config.pad_id`. Letters: B = batch, T = target length.
     """
 
     def token_losses(self, y: Any, y_pred: Any) -> Any:
-        """Returns the compiled loss of each label, float32 `[B, T]`.
-
-        Args:
-            y: Labels, integer ids `[B, T]`.
-            y_pred: Logits `[B, T, V]`.
-        """
+        """Returns the compiled loss of each label `[B, T]`."""
         if self.loss is None:
             raise ValueError(
                 "compile() needs a loss with a value per target token, such as "
@@ -52,8 +44,8 @@ class TokenMeanLoss(keras.Model):
     ) -> Any:
         """Returns the mean of `token_losses`, plus added losses.
 
-        As in Keras, under a strategy of TensorFlow the mean is over the labels
-        of the replica and divided by the number of replicas.
+        Under a strategy of TensorFlow, it is a mean over the labels of the
+        replica, and divided by the number of replicas, as in Keras.
         """
         weights = self.token_weights(y, sample_weight)
         losses = self.token_losses(y, y_pred)

@@ -10,7 +10,7 @@ from padded_search import search_padded
 from pieces import demo_lines, pieces_model, pieces_of
 
 from keras_transformer import convert
-from keras_transformer.decoding.scoring import token_log_probs
+from keras_transformer.losses import token_log_probs
 
 pymarian = pytest.importorskip("pymarian")
 
