@@ -8,6 +8,8 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.support.fields import FRACTION, check_values
+
 
 def smoothed_cross_entropy(
     labels: Any, logits: Any, label_smoothing: float = 0.0
@@ -96,11 +98,7 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         name: str = "label_smoothed_cross_entropy",
         **kwargs: Any,
     ) -> None:
-        if not 0.0 <= label_smoothing < 1.0:
-            raise ValueError(
-                "label_smoothing must be in [0, 1). Received: "
-                f"label_smoothing={label_smoothing}"
-            )
+        check_values(FRACTION, label_smoothing=label_smoothing)
         super().__init__(reduction=reduction, name=name, **kwargs)
         self.label_smoothing = label_smoothing
         self.pad_id = pad_id

@@ -187,21 +187,14 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             self._apply(_all_reduce(gradients), loss)
         else:
             warnings.warn("The model has no trainable weights.", stacklevel=2)
-        if y_pred is None:
-            return self._results(self._gradient_norm)
-        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
-        return {**results, "gradient_norm": self._gradient_norm.result()}
+        return self._results(batch, y_pred, self._gradient_norm)
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates a replica's share of a batch."""
         batch, count = self._read(data)
         y_pred, loss = self._forward(batch, training=False)
         self._track_loss(loss, count)
-        results = self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
-        return results if self._has_own_metrics() else self._results()
-
-    def _has_own_metrics(self) -> bool:
-        return type(self).compute_metrics is not keras.Model.compute_metrics
+        return self._results(batch, y_pred)
 
     def _read(self, data: Any) -> tuple["_Batch", tf.Tensor]:
         """Returns a batch, and the weight of its loss in the epoch's mean."""
@@ -240,7 +233,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         return y_pred, loss * (share * replicas)
 
     def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
-        """Returns gradients, loss, and predictions without metrics yet."""
+        """Returns gradients, loss, and predictions that no metric has seen."""
         parts = self.gradient_accumulation_steps
         if parts == 1:
             return self._compute_part(batch)
@@ -254,9 +247,9 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 lambda values: None if values is None else values[chosen],
                 (batch.x, batch.y, batch.weights),
             )
-            more, more_loss, _ = self._compute_part(
-                _Batch(x, y, weights, batch.total)
-            )
+            part_batch = _Batch(x, y, weights, batch.total)
+            more, more_loss, y_pred = self._compute_part(part_batch)
+            self.compute_metrics(x, y, y_pred, weights)
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
             return part + 1, gradients, loss + more_loss
 
@@ -286,10 +279,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             tf.cast(tf.convert_to_tensor(g), _sum_dtype(v))
             for g, v in zip(gradients, variables, strict=True)
         ]
-        if self._has_own_metrics() and self.gradient_accumulation_steps == 1:
-            return gradients, loss, y_pred  # they may read the mean loss
-        self.compute_metrics(batch.x, batch.y, y_pred, batch.weights)
-        return gradients, loss, None
+        return gradients, loss, y_pred
 
     def _apply(self, gradients: list[tf.Tensor], loss: tf.Tensor) -> None:
         """Updates the weights with gradients that are summed over replicas."""
@@ -317,8 +307,15 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         replicas = self.distribute_strategy.num_replicas_in_sync
         mean.update_state(value, tf.cast(count, tf.float32) / replicas)
 
-    def _results(self, *others: keras.Metric) -> dict[str, Any]:
-        """Returns the metrics' results over all replicas."""
+    def _results(
+        self, batch: "_Batch", y_pred: Any, *others: keras.Metric
+    ) -> dict[str, Any]:
+        """Updates the metrics, and returns their results over all replicas."""
+        if y_pred is not None:
+            x, y, weights, _ = batch
+            results = self.compute_metrics(x, y, y_pred, weights)
+            if type(self).compute_metrics is not keras.Model.compute_metrics:
+                return results | {x.name: x.result() for x in others}
 
         def read(_: Any = None) -> dict[str, Any]:
             results = {metric.name: metric.result() for metric in others}
