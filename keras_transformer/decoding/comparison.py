@@ -86,6 +86,7 @@ def _compare(model: Any, decoder_class: type) -> tuple[float, float]:
         for x in (logits[0], at_once)
     )
     # A token that is forbidden has the logit -infinity in both.
-    differences = np.where(stepwise == expected, 0.0, stepwise - expected)
-    largest = np.abs(expected[np.isfinite(expected)]).max()
-    return np.abs(differences).max(), largest
+    differ = stepwise != expected
+    differences = np.abs(stepwise[differ] - expected[differ])
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    return differences.max(initial=0.0), largest

@@ -275,6 +275,16 @@ def test_logits_of_a_subclass():
     check(model)
 
 
+@TENSORFLOW_ONLY
+def test_a_subclass_may_forbid_tokens():
+    class Forbidding(kt.Transformer):
+        def logits(self, states):
+            is_forbidden = ops.arange(self.config.vocab_size) == 5
+            return ops.where(is_forbidden, -np.inf, super().logits(states))
+
+    StepDecoder(Forbidding(CONFIG), 3, 1)
+
+
 class Doubled(kt.Transformer):
     def call(self, inputs, training=None):
         return 2.0 * super().call(inputs, training)

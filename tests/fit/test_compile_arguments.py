@@ -86,6 +86,21 @@ def test_an_optimizer_by_name_is_created_in_the_scope():
     model.compile("sgd", kt.LabelSmoothedCrossEntropy())
 
 
+class OwnCompile(kt.Transformer):
+    def compile(self, optimizer):
+        super().compile(optimizer, kt.LabelSmoothedCrossEntropy(0.1))
+
+
+def test_a_model_with_a_compile_of_its_own_is_loaded(tmp_path):
+    model = OwnCompile(kt.TransformerConfig(**CONFIG))
+    model.compile("sgd")
+    model.save(tmp_path / "model.keras")
+    classes = {"OwnCompile": OwnCompile}
+    with pytest.warns(UserWarning, match="compile"):
+        loaded = keras.models.load_model(tmp_path / "model.keras", classes)
+    assert getattr(loaded, "optimizer", None) is None
+
+
 def test_compile_needs_a_loss():
     model = kt.Transformer(kt.TransformerConfig(**CONFIG))
     model.compile("sgd")
