@@ -168,19 +168,10 @@ class Transformer(_Model):
 
     def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
         if others:
-            inputs = [inputs, *others]  # `states` raises an error
+            inputs = [inputs, *others]  # `call` raises an error
         return super().__call__(inputs, **named)
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
-        return self.logits(self.states(inputs, training))
-
-    def states(
-        self, inputs: dict[str, Any], training: bool | None = None
-    ) -> Any:
-        """Returns the decoder's output `[B, T, d_model]`.
-
-        Takes the arguments of `call`, which projects it to logits.
-        """
         if not isinstance(inputs, Mapping) or not _INPUTS <= set(inputs):
             received = list(inputs) if isinstance(inputs, Mapping) else inputs
             raise ValueError(
@@ -189,8 +180,7 @@ class Transformer(_Model):
                 f"Received: {received}"
             )
         memory = self.encode(inputs["source"], training)
-        target = self._decoder_inputs(inputs["target"], memory, training)
-        return self.decoder(*target, training=training)
+        return self.decode(inputs["target"], memory, training)
 
     def logits(self, states: Any) -> Any:
         """Projects the decoder's output `[B, T, d_model]` to `[B, T, V]`."""

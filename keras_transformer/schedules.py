@@ -1,10 +1,15 @@
 """The paper's learning rate (section 5.3)."""
 
-import math
 from typing import Any
 
 import keras
 from keras import ops
+
+from keras_transformer.support.fields import (
+    POSITIVE_INTEGER,
+    POSITIVE_NUMBER,
+    check_values,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -33,11 +38,10 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(
         self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0
     ) -> None:
-        if min(d_model, warmup_steps) < 1 or not 0.0 < scale < math.inf:
-            raise ValueError(
-                "d_model, warmup_steps and scale must be positive. Received: "
-                f"d_model={d_model}, warmup_steps={warmup_steps}, scale={scale}"
-            )
+        check_values(
+            POSITIVE_INTEGER, d_model=d_model, warmup_steps=warmup_steps
+        )
+        check_values(POSITIVE_NUMBER, scale=scale)
         super().__init__()
         self.d_model = d_model
         self.warmup_steps = warmup_steps

@@ -16,15 +16,13 @@ def compare_steps(model: Any, decoder_class: type) -> None:
     Logits after three random tokens are compared.
     """
     decoder = model.decoder
-    parts = (model, model.target_embedding, model.target_positions, decoder)
-    classes = {
-        decoder.attention_class,
-        decoder.feed_forward_class,
-        decoder.residual_class,
-        *(type(part) for part in (*parts, *decoder.layers)),
-    }
-    others = [x for x in classes if not x.__module__.startswith(_OURS)]
-    replaced = sorted(x.__name__ for x in others)
+    parts = [model, model.target_embedding, model.target_positions, decoder]
+    classes = {type(part) for part in parts + decoder.layers}
+    classes.add(decoder.attention_class)
+    classes.add(decoder.feed_forward_class)
+    classes.add(decoder.residual_class)
+    replaced = [x for x in classes if not x.__module__.startswith(_OURS)]
+    names = sorted(x.__name__ for x in replaced)
     if not replaced or _is_traced(model):
         return
     with _outside_of_graphs():
@@ -34,7 +32,7 @@ def compare_steps(model: Any, decoder_class: type) -> None:
     if not difference <= (0.005 if is_exact else 0.05) * largest:
         raise ValueError(
             "Step by step, this model must compute what it computes for all "
-            f"positions at once. Received: {', '.join(replaced)}, with logits "
+            f"positions at once. Received: {', '.join(names)}, with logits "
             f"up to {largest:.2g} that differ by {difference:.2g}. See "
             "'Change a sub-layer' in docs/layers.md."
         )

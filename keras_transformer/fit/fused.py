@@ -51,11 +51,10 @@ def fused_cross_entropy(
     label_logits = ops.take_along_axis(logits, labels[:, None], axis=-1)
     label_logits = ops.cast(label_logits, "float32")  # [N, 1]
     losses = (highest + ops.log(total) - excess * label_logits)[:, 0]
-    if label_smoothing:
-        # The sums of the logits, without reading them again.
-        columns = ops.sum(ops.cast(kernel, "float32"), axis=0)
-        logit_sums = ops.matmul(x, columns[:, None])[:, 0]
-        losses = losses - other * logit_sums
+    # The sums of the logits, without reading them again.
+    columns = ops.sum(ops.cast(kernel, "float32"), axis=0)
+    logit_sums = ops.matmul(x, columns[:, None])[:, 0]
+    losses = losses - other * logit_sums
     losses = nan_unless(are_tokens, ops.stop_gradient(losses))
     # The loss of labels that are not tokens is NaN, even without a weight.
     value = ops.sum(ops.where(weights != 0, losses * weights, 0.0))
@@ -71,9 +70,7 @@ def fused_cross_entropy(
     weights = weights * ops.cast(are_tokens, "float32")
     # Divided by the total where there are fewer values, `[N, d_model]`.
     products = products * (weights[:, None] / total)
-    gradient = ops.sum(x * products)
-    if label_smoothing:
-        gradient = gradient - other * ops.sum(weights * logit_sums)
+    gradient = ops.sum(x * products) - other * ops.sum(weights * logit_sums)
     return value + (gradient - ops.stop_gradient(gradient))
 
 

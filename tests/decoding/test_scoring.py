@@ -5,8 +5,8 @@ import pytest
 import tensorflow as tf
 from search_tables import PENALTIES, penalty
 
-from keras_transformer.decoding import token_log_probs
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.losses import token_log_probs
 
 PAD, BOS, EOS = 0, 1, 2
 VOCAB = 7

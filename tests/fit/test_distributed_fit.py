@@ -274,8 +274,9 @@ def test_losses_are_added_once_per_traced_step():
 
 def test_layers_learn_that_they_are_trained():
     class Drops(AddsLosses):
-        def states(self, inputs, training=None):
-            return self.drop(super().states(inputs, training))
+        def encode(self, source, training=None):
+            states, mask = super().encode(source, training)
+            return kt.model.Memory(self.drop(states), mask)
 
     model = eager_model(Drops)
     batch = next(global_batches())
