@@ -5,11 +5,8 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.support.fields import (
-    POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
-    check_values,
-)
+from keras_transformer.layers.common import check_sizes
+from keras_transformer.support.fields import POSITIVE_NUMBER, check_values
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -38,9 +35,7 @@ class WarmupInverseSquareRoot(keras.optimizers.schedules.LearningRateSchedule):
     def __init__(
         self, d_model: int, warmup_steps: int = 4000, scale: float = 1.0
     ) -> None:
-        check_values(
-            POSITIVE_INTEGER, d_model=d_model, warmup_steps=warmup_steps
-        )
+        check_sizes(d_model=d_model, warmup_steps=warmup_steps)
         check_values(POSITIVE_NUMBER, scale=scale)
         super().__init__()
         self.d_model = d_model

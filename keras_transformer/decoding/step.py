@@ -45,8 +45,7 @@ class StepDecoder:
         layers: The decoder's layers, each a `parts.LayerStep`.
 
     Raises:
-        ValueError: If a replaced class computes something different for all
-            positions at once, or needs more than one position.
+        ValueError: If steps compute something different from `call`.
 
     Example:
 

@@ -22,21 +22,16 @@ class BuiltWithoutData(keras.Model):
     """
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
-        strategy, metrics = self.distribute_strategy, []
-        if strategy.num_replicas_in_sync > 1:
-            metrics = [
-                x for x in super().metrics if x.name == "compile_metrics"
-            ]
-        if self.optimizer.built and all(x.built for x in metrics):
-            return
         ids = keras.KerasTensor((None, None), "int32")
-        with strategy.scope():
+        several = self.distribute_strategy.num_replicas_in_sync > 1
+        with self.distribute_strategy.scope():
             if not self.optimizer.built:
                 self({"source": ids, "target": ids})
                 self.optimizer.build(self.trainable_variables)
-            logits = keras.KerasTensor((None, None, self.config.vocab_size))
-            for metric in metrics:
-                metric.build(ids, logits)
+            for metric in super().metrics if several else ():
+                if metric.name == "compile_metrics" and not metric.built:
+                    shape = (None, None, self.config.vocab_size)
+                    metric.build(ids, keras.KerasTensor(shape))
 
 
 def unlock(model: keras.Model) -> None:

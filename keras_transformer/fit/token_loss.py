@@ -1,4 +1,4 @@
-"""The loss of a `Transformer`, on every backend."""
+"""The loss of a `Transformer`. Letters: B = batch, T = target length."""
 
 import inspect
 from collections.abc import Callable
@@ -13,10 +13,7 @@ _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
 class TokenMeanLoss(keras.Model):
-    """A `keras.Model` whose loss is a mean over target tokens.
-
-    A subclass has a `config.pad_id`. Letters: B = batch, T = target length.
-    """
+    """A `keras.Model` with a `config.pad_id`, and a mean loss per token."""
 
     def token_losses(self, y: Any, y_pred: Any) -> Any:
         """Returns the compiled loss of each label `[B, T]`."""
