@@ -20,7 +20,6 @@ from keras_transformer.inference.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.model import Transformer
-from keras_transformer.quantized import policy_of
 
 # Exports support searches with at least this beam size.
 _MIN_BEAM_SIZE = 4
@@ -60,7 +59,7 @@ def save_litert(
             ensemble with a shortlist.
         RuntimeError: If the export gives different results.
     """
-    dtypes = {policy_of(model).name for model in translator.models}
+    dtypes = {model.dtype_policy.name for model in translator.models}
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")

@@ -9,3 +9,4 @@ from keras_transformer.decoding.search_arrays import (
 )
 from keras_transformer.decoding.step import DecoderCache as DecoderCache
 from keras_transformer.decoding.step import StepDecoder as StepDecoder
+from keras_transformer.losses import token_log_probs as token_log_probs

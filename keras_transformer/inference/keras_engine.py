@@ -13,7 +13,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.decoding import StepDecoder
+from keras_transformer.decoding import StepDecoder, token_log_probs
 from keras_transformer.decoding.numpy_search import Predictions, beam_search
 from keras_transformer.decoding.search_arrays import (
     SearchResult,
@@ -22,7 +22,6 @@ from keras_transformer.decoding.search_arrays import (
 )
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.losses import token_log_probs
 from keras_transformer.model import Transformer
 from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
