@@ -153,7 +153,7 @@ setup(
             "models/*/run/checkpoints/*",
         ],
         "keras_transformer.plotting": ["templates/*"],
-        "keras_transformer.serving": ["templates/*"],
+        "keras_transformer.web": ["templates/*"],
         "keras_transformer.train.data": ["demo/*"],
     },
     install_requires=[KERAS, "numpy>=1.26"],

@@ -53,13 +53,13 @@ assert kt.Tokenizer.train(texts, vocab_size=280).encode(["A dog."])
     "serving": "import tensorflow_serving.apis.prediction_service_pb2_grpc",
     "beam": """
 import apache_beam
-from keras_transformer.beam import Translate, translate_command
+from keras_transformer.bulk import Translate, translate_command
 """,
     "litert": """
 import keras_transformer as kt
 assert kt.open_translator("en-de")("Good morning.") == "Guten Morgen."
 """,
-    "web": "import keras_transformer.serving.page_routes, uvicorn",
+    "web": "import keras_transformer.web.page_routes, uvicorn",
     "ctranslate2": "import ctranslate2",
     "convert": "import huggingface_hub, platformdirs",
     "zstd": "import backports.zstd",

@@ -12,8 +12,8 @@ import shutil
 from pathlib import Path
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import step_of
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.weight_files import step_of
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ import keras
 import numpy as np
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.prepared import Prepared
 

@@ -284,7 +284,7 @@ import urllib.request
 
 import uvicorn
 
-from keras_transformer.serving import make_app
+from keras_transformer.web import make_app
 
 app = make_app(translator, "en-de", max_characters=2_000)
 server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="warning"))

@@ -24,7 +24,7 @@ from documents import (
     source_tree,
 )
 
-from keras_transformer.beam import __main__ as beam_program
+from keras_transformer.bulk import __main__ as beam_program
 from keras_transformer.cli import main
 from keras_transformer.presets import PRESETS
 
@@ -128,7 +128,7 @@ def check_command(words):
             name, is_variable, _ = argument.partition("=")
             pattern = rf"\$\({name}\)" if is_variable else rf"^{name}:"
             assert re.search(pattern, read("Makefile"), re.M), words
-    elif arguments[:2] == ["-m", "keras_transformer.beam"]:
+    elif arguments[:2] == ["-m", "keras_transformer.bulk"]:
         known = beam_flags(arguments[2])
         assert {x for x in arguments if x.startswith("--")} <= known, words
     elif program == "python":

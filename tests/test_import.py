@@ -135,7 +135,7 @@ def test_every_public_name_is_listed_and_can_be_imported():
 
 @pytest.mark.parametrize(
     "package",
-    ["", ".beam", ".decoding", ".export", ".litert", ".train"],
+    ["", ".bulk", ".decoding", ".export", ".litert", ".train"],
 )
 def test_type_checkers_see_the_same_names_as_python(package):
     package = importlib.import_module(f"keras_transformer{package}")
@@ -166,7 +166,7 @@ for package in (
 import keras_transformer as kt
 kt.Translator  # imports TensorFlow
 from keras_transformer import *
-assert serving is kt.serving
+assert web is kt.web
 assert kt.export.save
 for package in ("", ".decoding", ".train"):
     module = importlib.import_module(f"keras_transformer{package}")

@@ -20,10 +20,10 @@ KNOWN_TO_NONE = [
         "losses metrics optimizers schedules decoding train export",
     ),
     ("keras_transformer/decoding/*.py", "model train export"),
-    ("keras_transformer/inference/*.py", "train export cli beam"),
-    ("keras_transformer/litert/*.py", "model layers train export cli beam"),
-    ("train/**/*.py", "cli beam export"),
-    ("export/**/*.py", "cli beam"),
+    ("keras_transformer/inference/*.py", "train export cli bulk"),
+    ("keras_transformer/litert/*.py", "model layers train export cli bulk"),
+    ("train/**/*.py", "cli bulk export"),
+    ("export/**/*.py", "cli bulk"),
 ]
 
 

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import load_weights, step_of
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_folder, check_free

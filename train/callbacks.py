@@ -14,8 +14,8 @@ from typing import Any
 
 import keras
 
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.train.state import save_state

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
 from keras_transformer.tasks import find_task

@@ -14,11 +14,11 @@ import tensorflow as tf
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
 from keras_transformer.inference.opening import read_run
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import callbacks, dry_run, state
 from keras_transformer.train import strategy as strategies

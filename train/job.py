@@ -12,8 +12,8 @@ from typing import Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.inference.opening import read_run
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data.corpus import Corpus

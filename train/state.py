@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.files import atomic_write, explain_damage
 
 if TYPE_CHECKING:

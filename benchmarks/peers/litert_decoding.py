@@ -17,11 +17,11 @@ import numpy as np
 import workload
 
 from keras_transformer.decoding.numpy_search import beam_search
-from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.interpreter import LiteDecoding
 from keras_transformer.litert.model_pool import ModelPool
+from keras_transformer.text.ids import SpecialIds
 
 
 def main() -> None:

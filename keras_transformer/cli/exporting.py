@@ -10,9 +10,9 @@ from cyclopts import Parameter
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
-from keras_transformer.inference.model_folder import INCLUDED
 from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.inference.shortlist import Shortlist
+from keras_transformer.runs.model_folder import INCLUDED
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
@@ -111,9 +111,9 @@ def serve(
     folder = read_folder(runs[0]).path.resolve()
     note = _EN_DE if folder.parent == INCLUDED else ""
     name = folder.parent.name if folder.name.isdecimal() else folder.name
-    with kt.serving.listen(host, port) as server:
+    with kt.web.listen(host, port) as server:
         translator = model.open(runs, search, num_translations, workers=workers)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
         hosts = [host, *(allowed_hosts or ())]
-        kt.serving.serve(translator, name, server, max_characters, hosts, note)
+        kt.web.serve(translator, name, server, max_characters, hosts, note)

@@ -14,8 +14,8 @@ from keras_transformer.cli import flags, terminal
 from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import read_folder
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import step_of
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar

@@ -12,7 +12,7 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.progress import progress_bar

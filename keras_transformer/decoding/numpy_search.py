@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult, SpecialIds
+from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.text.ids import SpecialIds, padded
 
 
 class Predictions(NamedTuple):
@@ -90,7 +91,7 @@ class _Search:
         no_ids = np.full((*beams, max(max_lengths)), ids.pad_id, np.int32)
         nothing = np.full(beams, -np.inf, np.float32)
         # After the prefix, padding: any token is allowed.
-        forced = search_arrays.padded(prefixes, ids.pad_id)
+        forced = padded(prefixes, ids.pad_id)
         forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
         self.beams = _Beams(
             sentences=np.arange(len(max_lengths)),

@@ -1,29 +1,9 @@
-"""Special ids, limits and results of searches, in TensorFlow and NumPy.
+"""Limits and results of searches, in TensorFlow and NumPy.
 
 Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
 """
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
-
-
-class SpecialIds(NamedTuple):
-    """Ids of special tokens, as arguments of a search."""
-
-    bos_id: int
-    eos_id: int
-    pad_id: int
-    banned_ids: tuple[int, ...]  # only a prefix may contain them
-
-    @classmethod
-    def from_tokenizer(cls, tokenizer: Any) -> "SpecialIds":
-        """Returns the ids of a tokenizer; all but the end token are banned."""
-        bos, eos, pad = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
-        # Some models start with the padding or the end token.
-        banned = {pad, bos, tokenizer.unk_id} - {eos}
-        return cls(bos, eos, pad, tuple(sorted(banned)))
 
 
 class SearchResult(NamedTuple):
@@ -32,14 +12,6 @@ class SearchResult(NamedTuple):
     ids: Any  # [B, K, t] int32: up to the end token, then padding
     scores: Any  # [B, K] float32; -inf in an empty slot
     lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
-
-
-def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
-    """Returns ids of texts as an array, int32 `[B, longest]`."""
-    array = np.full((len(rows), max(map(len, rows))), pad_id, np.int32)
-    for own, ids in zip(array, rows, strict=True):
-        own[: len(ids)] = ids
-    return array
 
 
 def repeats(xp: Any, ids: Any, size: int) -> tuple[Any, Any]:

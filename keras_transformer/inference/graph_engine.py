@@ -11,13 +11,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer import decoding
-from keras_transformer.decoding.search_arrays import SearchResult, padded
+from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Ids
 from keras_transformer.inference.keras_engine import KerasEngine, make_step
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import decoding_workers
 from keras_transformer.text import Tokenizer
+from keras_transformer.text.ids import padded
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _LIMITS = tf.TensorSpec([None], tf.int32)

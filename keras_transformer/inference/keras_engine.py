@@ -15,17 +15,14 @@ from keras import ops
 
 from keras_transformer.decoding import StepDecoder, token_log_probs
 from keras_transformer.decoding.numpy_search import Predictions, beam_search
-from keras_transformer.decoding.search_arrays import (
-    SearchResult,
-    SpecialIds,
-    padded,
-)
+from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.model import Transformer
 from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
+from keras_transformer.text.ids import SpecialIds, padded
 
 # Models and tokenizers that work together have the same values of these.
 _SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
-from keras_transformer.inference.model_folder import INCLUDED, find_folder
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.inference.translator import Translator
+from keras_transformer.runs.model_folder import INCLUDED, find_folder
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly

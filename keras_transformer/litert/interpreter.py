@@ -11,9 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import Predictions
-from keras_transformer.decoding.search_arrays import padded
 from keras_transformer.litert.listed_output import ListedOutput
 from keras_transformer.support import startup
+from keras_transformer.text.ids import padded
 
 with startup.explain_missing_packages():
     from ai_edge_litert.interpreter import Interpreter

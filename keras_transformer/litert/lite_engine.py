@@ -11,11 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import beam_search
-from keras_transformer.decoding.search_arrays import (
-    SearchResult,
-    SpecialIds,
-    padded,
-)
+from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.batches import num_workers
 from keras_transformer.inference.engine import Engine, Ids
@@ -26,6 +22,7 @@ from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
+from keras_transformer.text.ids import SpecialIds, padded
 
 # By default. Each opens the model, which takes 65 MB for en-de.
 _MOST_WORKERS = 8

@@ -7,7 +7,7 @@ import pytest
 import keras_transformer as kt
 from keras_transformer.cli import demo
 from keras_transformer.inference.records import Translation
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.train.data.corpus import open_corpus
 
 

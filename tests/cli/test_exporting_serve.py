@@ -3,14 +3,14 @@
 import pytest
 from commands import check_error
 
-from keras_transformer import serving
+from keras_transformer import web
 from keras_transformer.decoding.settings import BeamSearch
 
 
 @pytest.fixture
 def served(monkeypatch):
     calls = []
-    monkeypatch.setattr(serving, "serve", lambda *given: calls.append(given))
+    monkeypatch.setattr(web, "serve", lambda *given: calls.append(given))
     return calls
 
 

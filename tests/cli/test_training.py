@@ -6,8 +6,8 @@ import yaml
 from commands import write_corpus
 
 import keras_transformer as kt
-from keras_transformer.inference.run_folder import Run
 from keras_transformer.presets import PRESETS
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.tasks import TranslationTask
 from keras_transformer.train.job import Job, Request
 

@@ -15,7 +15,7 @@ from search_tables import (
 
 from keras_transformer import decoding
 from keras_transformer.decoding import numpy_search
-from keras_transformer.decoding.search_arrays import SpecialIds, padded
+from keras_transformer.text.ids import SpecialIds, padded
 
 
 class TableDecoding:

@@ -28,8 +28,8 @@ from search_tables import (
 )
 
 from keras_transformer.decoding import beam_search
-from keras_transformer.decoding.search_arrays import SpecialIds
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.text.ids import SpecialIds
 
 SEARCHES = [dict(x, stop="exact") for x in PENALTIES] + [
     dict(PENALTIES[i], stop=stop)

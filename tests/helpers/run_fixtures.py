@@ -4,7 +4,7 @@ import digits
 import pytest
 
 from keras_transformer import Tokenizer, Transformer, TransformerConfig
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 
 
 def create_run(path, model, tokenizer, step=1, **values):

@@ -7,7 +7,7 @@ import time
 import urllib.error
 import urllib.request
 
-from keras_transformer.serving import make_app
+from keras_transformer.web import make_app
 
 
 @contextlib.contextmanager

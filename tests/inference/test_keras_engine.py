@@ -5,10 +5,10 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.decoding.search_arrays import padded
 from keras_transformer.inference.graph_engine import GraphEngine
 from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.support.errors import InputError
+from keras_transformer.text.ids import padded
 
 
 def search_for(translator, texts, engine=None):

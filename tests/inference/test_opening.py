@@ -8,7 +8,7 @@ import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import read_folder, read_run
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 

@@ -5,7 +5,7 @@ import digits
 import pytest
 from translation_fixtures import made_once
 
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.train import fitting, trainer
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.preparation import prepare

@@ -5,9 +5,9 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch
-from keras_transformer.inference import run_folder
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import step_of
+from keras_transformer.runs import run_folder
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.averaging import average, choose_checkpoints
 

@@ -9,7 +9,7 @@ import tensorflow as tf
 from fake_translator import FakeTranslator
 
 from keras_transformer import Tokenizer, TransformerConfig
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data.corpus import open_corpus

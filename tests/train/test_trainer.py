@@ -10,7 +10,7 @@ from corpora import read, write_sides
 from ids import rows
 
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import Run
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.locks import locked
 from keras_transformer.text import Tokenizer

@@ -109,10 +109,10 @@ assert translator.score("Stop!", found[0].texts[0]).log_prob < 0
 names = {name.split(".")[0] for name in set(sys.modules) - before}
 print(*sorted(names - set(sys.stdlib_module_names)))
 
-from keras_transformer import serving
+from keras_transformer import web
 from keras_transformer.cli import main
 
-serving.serve = lambda translator, *_: serving.make_app(translator, "", 9)
+web.serve = lambda translator, *_: web.make_app(translator, "", 9)
 assert main(["serve", "en-de", "--port", "0"]) == 0
 sys.exit(main(["translate", "en-de"]))
 """

@@ -36,7 +36,7 @@ def collect(tmp_path):
 
 def test_translations_are_those_of_the_export(collect, exported, pairs):
     texts = [*pairs, ""]
-    transform = kt.beam.Translate(exported, batch_size=10)
+    transform = kt.bulk.Translate(exported, batch_size=10)
     results, failed, counters = collect(list(enumerate(texts)), transform)
     assert sorted(result.key for result in results) == list(range(len(texts)))
     expected = kt.open_translator(exported).translate(texts)
@@ -59,7 +59,7 @@ def test_program_of_the_page(exported, tmp_path, monkeypatch, capfd):
 def test_what_fails_is_found_alone(collect, fake):
     folder, opened = fake
     texts = ["a", "bad", "b", "ß".encode(), b"\xff", "too long"]
-    results, failed, counters = collect(texts, kt.beam.Translate(folder))
+    results, failed, counters = collect(texts, kt.bulk.Translate(folder))
     assert set(results) == {
         *((None, "a", "A", -0.5), (None, "b", "B", -0.5)),
         (None, "ß".encode(), "SS", -0.5),
@@ -76,11 +76,11 @@ def test_what_fails_is_found_alone(collect, fake):
 
 def test_a_model_that_always_fails_fails_the_pipeline(collect, fake):
     with pytest.raises(RuntimeError, match="no kernel"):
-        collect(["bad", "bad 2"], kt.beam.Translate(fake[0]))
+        collect(["bad", "bad 2"], kt.bulk.Translate(fake[0]))
 
 
 def test_a_transform_carries_no_model(exported, tmp_path):
-    transform = kt.beam.Translate(exported, threads=1, share_model=True)
+    transform = kt.bulk.Translate(exported, threads=1, share_model=True)
     assert len(pickle.dumps(transform)) < 2_000
     with pytest.raises(kt.InputError, match=tmp_path.name):
-        kt.beam.Translate(tmp_path)
+        kt.bulk.Translate(tmp_path)

@@ -1,4 +1,4 @@
-"""`python -m keras_transformer.beam translate`: bulk translation."""
+"""`python -m keras_transformer.bulk translate`: bulk translation."""
 
 import logging
 import sys
@@ -12,11 +12,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     def run() -> None:
         logging.disable(logging.WARNING)  # about clouds that are not used
-        from keras_transformer.beam.translate_command import translate
+        from keras_transformer.bulk.translate_command import translate
         from keras_transformer.cli.command_line import make_app, run_app
 
         logging.disable(logging.NOTSET)
-        app = make_app("python -m keras_transformer.beam", "Bulk translation.")
+        app = make_app("python -m keras_transformer.bulk", "Bulk translation.")
         app.command(translate)
         run_app(app, sys.argv[1:] if arguments is None else arguments)
 

@@ -5,7 +5,7 @@ import pytest
 from commands import Result, check_error
 
 import keras_transformer as kt
-from keras_transformer.beam.__main__ import main
+from keras_transformer.bulk.__main__ import main
 
 
 @pytest.fixture

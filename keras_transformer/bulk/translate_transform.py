@@ -71,7 +71,7 @@ class Translate(beam.PTransform):
         translated, failed = (
             pipeline
             | beam.Create([("a", "I am a student."), ("b", "A dog.")])
-            | kt.beam.Translate("models/en-de/1")
+            | kt.bulk.Translate("models/en-de/1")
         )
         translated | beam.Map(lambda x: print(x.key, x.text, x.score))
     ```

@@ -3,7 +3,7 @@ import json
 
 import pytest
 
-from keras_transformer.beam import translate_transform
+from keras_transformer.bulk import translate_transform
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.records import Translation
 

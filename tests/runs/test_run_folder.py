@@ -14,8 +14,8 @@ from run_fixtures import model, run, tokenizer  # noqa: F401
 
 import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.run_folder import Run
-from keras_transformer.inference.weight_files import _HDF5_OVERHEAD, step_of
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.weight_files import _HDF5_OVERHEAD, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
 from keras_transformer.train.state import save_state

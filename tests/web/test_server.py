@@ -14,7 +14,7 @@ from fake_translator import FakeTranslator
 from web_server import fetch, served
 
 import keras_transformer as kt
-from keras_transformer.serving import server
+from keras_transformer.web import server
 
 
 def test_requests_do_not_block_each_other():
@@ -98,7 +98,7 @@ import logging, os, pathlib, signal, sys, time
 from types import SimpleNamespace
 from fake_translator import FakeTranslator
 from keras_transformer.cli import exporting, terminal
-from keras_transformer.serving import server
+from keras_transformer.web import server
 logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
 # A test program in the background ignores it, as do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)

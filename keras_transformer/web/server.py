@@ -59,7 +59,7 @@ def make_app(
         from fastapi.exceptions import RequestValidationError
         from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
-        from keras_transformer.serving import page_routes
+        from keras_transformer.web import page_routes
 
     app = FastAPI(title=name, openapi_url=None)
     app.state.translator = translator

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.weight_files import (
+from keras_transformer.runs.weight_files import (
     load_weights,
     read_attribute,
     save_weights,

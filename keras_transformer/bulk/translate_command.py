@@ -13,7 +13,7 @@ from apache_beam.metrics import MetricsFilter
 from apache_beam.options import pipeline_options
 from cyclopts import Parameter
 
-from keras_transformer.beam.translate_transform import (
+from keras_transformer.bulk.translate_transform import (
     METRICS,
     Failed,
     Translate,

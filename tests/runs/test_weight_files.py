@@ -9,7 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from keras_transformer.inference.weight_files import (
+from keras_transformer.runs.weight_files import (
     check_checksum,
     write_checksum,
 )

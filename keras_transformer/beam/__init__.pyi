@@ -1,7 +1,0 @@
-from keras_transformer.beam.translate_transform import Failed as Failed
-from keras_transformer.beam.translate_transform import (
-    Translate as Translate,
-)
-from keras_transformer.beam.translate_transform import (
-    Translated as Translated,
-)

@@ -1,0 +1,31 @@
+"""Ids of texts: special ids, and arrays of ids."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+
+class SpecialIds(NamedTuple):
+    """Ids of special tokens, as arguments of a search."""
+
+    bos_id: int
+    eos_id: int
+    pad_id: int
+    banned_ids: tuple[int, ...]  # only a prefix may contain them
+
+    @classmethod
+    def from_tokenizer(cls, tokenizer: Any) -> "SpecialIds":
+        """Returns the ids of a tokenizer; all but the end token are banned."""
+        bos, eos, pad = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
+        # Some models start with the padding or the end token.
+        banned = {pad, bos, tokenizer.unk_id} - {eos}
+        return cls(bos, eos, pad, tuple(sorted(banned)))
+
+
+def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:
+    """Returns ids of texts as an array, int32 `[B, longest]`."""
+    array = np.full((len(rows), max(map(len, rows))), pad_id, np.int32)
+    for own, ids in zip(array, rows, strict=True):
+        own[: len(ids)] = ids
+    return array
