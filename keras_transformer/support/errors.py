@@ -10,7 +10,18 @@ class InputError(ValueError):
 
     The message states what was expected, what was received and what to do. The
     command line prints it and exits with code 2. Any other exception is a bug.
+
+    Args:
+        message: The message. With `argument` it continues that name, as in
+            "must be positive. Received: 0".
+        argument: The argument of which the value is invalid. The command line
+            prints its flag instead.
     """
+
+    def __init__(self, message: str, argument: str | None = None) -> None:
+        super().__init__(f"{argument} {message}" if argument else message)
+        self.message = message
+        self.argument = argument
 
 
 @contextlib.contextmanager
