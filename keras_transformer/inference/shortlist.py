@@ -1,4 +1,7 @@
-"""Shortlists: the few target ids that may translate the ids of a source."""
+"""Shortlists: the few target ids that may translate the ids of a source.
+
+export/shortlist.py makes them.
+"""
 
 import itertools
 from collections.abc import Sequence
