@@ -230,8 +230,10 @@ class Signatures(tf.Module):
         )
 
         def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
-            part = slice(i * rows, (i + 1) * rows)
-            outputs = call(sources[part], targets[part])
+            def part(x: tf.Tensor) -> tf.Tensor:
+                return x[i * rows : (i + 1) * rows]
+
+            outputs = call(part(sources), part(targets))
             return i + 1, tf.nest.map_structure(
                 lambda array, x: array.write(i, x), arrays, outputs
             )
