@@ -316,7 +316,7 @@ def test_a_piece(tmp_path, key, piece, form):
     assert read_table(tmp_path, text) == {"</s>": 0, piece: 1}
 
 
-@pytest.mark.parametrize("text", ["a: 0\nb\n", "a: 0\n: 1\n", "- a\n", '"a: 0'])
+@pytest.mark.parametrize("text", ["a: 0\nb\n", "a: 0\n: 1\n", '"a: 0'])
 def test_invalid_tables(tmp_path, text):
     with pytest.raises(InputError, match="vocab.yml"):
         read_table(tmp_path, text)
