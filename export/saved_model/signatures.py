@@ -186,10 +186,7 @@ class Signatures(tf.Module):
     def _padded(
         self, ids: tf.RaggedTensor, end_id: int | None = None
     ) -> tuple[tf.Tensor, ...]:
-        """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut.
-
-        Without an end token, the ids are prefixes.
-        """
+        """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut."""
         # Leaves room for the end token, and after a prefix for one more.
         num_ends = 0 if end_id is None else 1
         longest = max(self._engine.max_length - 2 + num_ends, 0)
@@ -206,11 +203,7 @@ class Signatures(tf.Module):
         sources: tf.Tensor,
         targets: tf.Tensor,
     ) -> Any:
-        """Applies a function to slices of sources and targets.
-
-        For each text the function computes `per_text` distributions over the
-        vocabulary.
-        """
+        """Applies a function, with `per_text` distributions, to slices."""
         rows = _LARGEST // (per_text * self._tokenizer.vocab_size)
         rows = tf.maximum(rows, 1)
         sizes = [tf.shape(x)[0] for x in (sources, targets)]
@@ -230,10 +223,9 @@ class Signatures(tf.Module):
         )
 
         def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
-            def part(x: tf.Tensor) -> tf.Tensor:
-                return x[i * rows : (i + 1) * rows]
-
-            outputs = call(part(sources), part(targets))
+            source = sources[i * rows : (i + 1) * rows]
+            target = targets[i * rows : (i + 1) * rows]
+            outputs = call(source, target)
             return i + 1, tf.nest.map_structure(
                 lambda array, x: array.write(i, x), arrays, outputs
             )

@@ -127,16 +127,14 @@ class ForeignModel:
             InputError: As in `load_model`, and if the folder is not empty.
         """
         import_tensorflow_quietly()
+        own = self.languages
         with atomic_folder(path) as folder:
             run = Run.create(
                 folder,
                 self.config,
                 self.vocabulary,
                 search=self.search,
-                languages=(
-                    source or self.languages[0],
-                    target or self.languages[1],
-                ),
+                languages=(source or own[0], target or own[1]),
                 statistics={"imported_from": self.system},
             )
             run.save_checkpoint(self.load_model("float32"), 0, max_to_keep=1)

@@ -182,10 +182,14 @@ def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
     while pad in source.table or pad in target.table:
         pad = f"<{pad}>"
     pad_id = min(len(source.table), len(target.table))
+
+    def with_padding(side: _Side) -> tuple:
+        table = {piece: i + (i >= pad_id) for piece, i in side.table.items()}
+        special = SpecialTokens(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
+        return side.model, table | {pad: pad_id}, special
+
     with name_file(f"The vocabulary in {folder}"):
-        return make_tokenizer(
-            source.with_padding(pad, pad_id), target.with_padding(pad, pad_id)
-        )
+        return make_tokenizer(with_padding(source), with_padding(target))
 
 
 class _Side(NamedTuple):
@@ -193,17 +197,8 @@ class _Side(NamedTuple):
 
     model: bytes  # of SentencePiece
     table: dict[str, int]  # ids by piece
-    end: str = "</s>"
-    unknown: str = "<unk>"
-
-    def with_padding(self, pad: str, pad_id: int) -> tuple:
-        """Returns a side for `make_tokenizer`, with a padding token."""
-        table = {piece: i + (i >= pad_id) for piece, i in self.table.items()}
-        table[pad] = pad_id
-        special = SpecialTokens(
-            pad=pad, unk=self.unknown, bos=pad, eos=self.end
-        )
-        return self.model, table, special
+    eos: str = "</s>"
+    unk: str = "<unk>"
 
 
 def _read_side(
@@ -220,10 +215,10 @@ def _read_side(
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
     return _Side(
-        model,
+        model=model,
         table={piece: i for i, piece in enumerate(pieces)},
-        end=pieces[processor.eos_id()],
-        unknown=pieces[processor.unk_id()],
+        eos=pieces[processor.eos_id()],
+        unk=pieces[processor.unk_id()],
     )
 
 

@@ -327,7 +327,7 @@ def test_pieces_of_a_sentencepiece_model(tmp_path):
     file = tmp_path / "en.spm"
     file.write_bytes(model)
     side = _read_side(tmp_path, "en.spm", "source.spm", None)
-    assert (side.end, side.unknown) == ("</s>", "<unk>")
+    assert (side.eos, side.unk) == ("</s>", "<unk>")
     assert (side.table["</s>"], side.table["<unk>"]) == (0, 1)
     assert sorted(side.table.values()) == [*range(len(side.table))]
     file.write_bytes(b"nothing")
