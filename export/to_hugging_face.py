@@ -156,7 +156,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
     config = translator.model.config
     banned_ids = translator.engine.special_ids.banned_ids
     search = converted(translator.search, BeamSearch)
-    # The limit for the longest source: transformers has one for all.
+    # transformers has a single limit: use the limit of the longest source.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
     alpha = search.alpha

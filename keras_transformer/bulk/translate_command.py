@@ -114,7 +114,8 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
         path = os.path.abspath(pattern) if is_on_disk else pattern
         (match,) = FileSystems.match([path])
         if not match.metadata_list or os.path.isdir(path):
-            raise InputError(f"input must be text files. Received: {pattern}")
+            received = f"Received: {pattern}"
+            raise InputError(f"must be text files. {received}", "input")
         for file in match.metadata_list:
             name = FileSystems.split(file.path)[1]
             if files.setdefault(name, file.path) != file.path:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
-# Each module has a function `read` and `FILES`: glob patterns, at least one of
-# which matches in every folder of the format.
+# Each module has a function `read` and glob patterns, `FILES`. A folder of the
+# format contains a file that matches a pattern.
 FORMATS = {
     "huggingface": from_hugging_face,
     "marian": from_marian,

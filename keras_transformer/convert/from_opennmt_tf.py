@@ -159,7 +159,7 @@ def _convert(name: str, value: np.ndarray) -> np.ndarray:
 
 
 class _Description(NamedTuple):
-    """Properties that no shape shows."""
+    """Properties that do not follow from the shapes of the weights."""
 
     num_heads: int
     reason: str  # the origin of `num_heads`
@@ -229,7 +229,7 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
 
 
 def _read_search(params: SettingsFile) -> BeamSearch:
-    """Returns the search settings; defaults are those of `--auto_config`."""
+    """Returns the search settings, with the defaults of `--auto_config`."""
     params.check("coverage_penalty", [0])
     params.check("minimum_decoding_length", [0])
     fields = dict(

@@ -57,7 +57,7 @@ class SettingsFile:
 
 
 def find_file(folder: str | os.PathLike, *names: str) -> Path:
-    """Returns the first file in a folder with the name of one of the paths."""
+    """Returns the first of the files that is in a folder."""
     for name in names:
         file = Path(folder, PurePath(name).name)
         if file.is_file():

@@ -38,7 +38,7 @@ Readers = dict[str, Callable[[], np.ndarray]]
 
 
 class _Storage(NamedTuple):
-    """An array in a file, of which tensors are views."""
+    """An array in a file. Tensors are views of it."""
 
     dtype: np.dtype
     key: str

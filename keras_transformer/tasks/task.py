@@ -31,7 +31,6 @@ class Task(abc.ABC):
         self, references: Sequence[str], language: str | None
     ) -> str:
         """Returns the metric that chooses the best checkpoint."""
-        del references, language
         return self.default_metrics[0]
 
     @abc.abstractmethod
@@ -45,7 +44,7 @@ class Task(abc.ABC):
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
-        """Returns the task for a corpus, whose sources are prepared."""
+        """Returns the task for a corpus, where sources are prepared."""
         return self
 
     def encode_sources(
@@ -67,13 +66,11 @@ class Task(abc.ABC):
 
         The ids may contain an end token and padding.
         """
-        del source
         return vocabulary.target.decode(ids), False
 
     def numbers_differ(self, source: str, output: str) -> bool:
         """Returns whether source and output have different digits."""
-        del source, output  # a parser does not write any
-        return False
+        return False  # a parser does not write digits
 
     def columns(self, translation: Any) -> dict[str, Any]:
         """Returns the fields of a `Translation`, named as in signatures.

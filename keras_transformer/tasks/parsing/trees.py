@@ -12,8 +12,7 @@ from keras_transformer.support.errors import InputError
 
 ROOT = "TOP"
 # Only ASCII whitespace separates: a no-break space is part of a word.
-_ATOM = re.compile(r"[^() \t\n\r\f\v]+")
-_TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
+_TOKEN = re.compile(r"[()]|[^() \t\n\r\f\v]+")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -25,12 +24,8 @@ class Tree:
     Args:
         label: Category of the constituent, or tag of the word.
         children: The constituents and tagged words inside; or the word, as a
-            `str`; or an empty tuple for a sentence without words, which
-            cannot be a child.
-
-    Raises:
-        InputError: If the label or the word is empty or contains a bracket or
-            whitespace.
+            `str` without spaces and brackets (see `escape_brackets`); or an
+            empty tuple for a sentence without words, which cannot be a child.
 
     Example:
 
@@ -43,16 +38,6 @@ class Tree:
 
     label: str
     children: tuple["Tree", ...] | str
-
-    def __post_init__(self):
-        word = self.children if isinstance(self.children, str) else None
-        for name, text in (("label", self.label), ("word", word)):
-            if text is not None and not _ATOM.fullmatch(text):
-                raise InputError(
-                    f"A {name} must not be empty or contain brackets or "
-                    f"whitespace. Received: {name}={text!r}. Write brackets "
-                    "as -LRB- and -RRB-: `escape_brackets(word)`."
-                )
 
     @classmethod
     def from_string(cls, text: str) -> "Tree":

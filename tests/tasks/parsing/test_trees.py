@@ -100,17 +100,6 @@ def test_text_that_is_not_a_tree(text, message):
         Tree.from_string(text)
 
 
-@pytest.mark.parametrize("text", ["", "a b", "(", "f(x)", "a\n", "\t", "a\x0b"])
-def test_label_and_word_have_no_brackets_and_spaces(text):
-    for name, arguments in (
-        ("label", (text, "dog")),
-        ("label", (text, (Tree("NN", "dog"),))),
-        ("word", ("NN", text)),
-    ):
-        with pytest.raises(InputError, match=f"{name}="):
-            Tree(*arguments)
-
-
 def test_several_trees():
     lines = "(NN a)\n\n(NN\nb) (NN c)\n (NN\n\nd)\n)".split("\n")
     trees = read_bracketed(lines, "some.mrg")
