@@ -13,8 +13,7 @@ from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.text import Tokenizer
 
-# Source ids, target ids, P(target | source).
-Table = Sequence[np.ndarray]
+Table = Sequence[np.ndarray]  # source ids, target ids, P(target | source)
 _PASSES = 5
 _PER_SOURCE = 100
 _FREQUENT = 300
@@ -40,9 +39,7 @@ def make_shortlist(
     sources = tokenizer.encode_sources([source for source, _ in texts])
     targets = tokenizer.encode_targets([target for _, target in texts])
     pairs = [x for x in zip(sources, targets, strict=True) if all(x)]
-    meetings = np.cumsum(
-        [len(source) * len(target) for source, target in pairs]
-    )
+    meetings = np.cumsum([len(ids) * len(others) for ids, others in pairs])
     del pairs[np.searchsorted(meetings, _MOST_MEETINGS, "right") :]
     counts = np.bincount(np.concatenate([target for _, target in pairs]))
     frequent = np.argsort(-counts, kind="stable")

@@ -69,9 +69,8 @@ class Signatures(tf.Module):
     def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Returns functions by name: all, or `names` and the required ones."""
         names = SIGNATURES if names is None else [*_REQUIRED, *names]
-        known = one_of(*SIGNATURES)
         for name in names:
-            check_values(known, signatures=name)
+            check_values(one_of(*SIGNATURES), signatures=name)
         return {
             name: tf.function(
                 getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
@@ -90,13 +89,9 @@ class Signatures(tf.Module):
         return self._translate(self._search, count, text, details=True)
 
     def _translate_with_options(
-        self,
-        text: tf.Tensor,
-        beam_size: tf.Tensor,
-        alpha: tf.Tensor,
-        extra_length: tf.Tensor,
-        length_factor: tf.Tensor,
+        self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
+        beam_size, alpha, extra_length, length_factor = options
         search = dataclasses.replace(
             converted(self._search, BeamSearch),
             beam_size=beam_size,
