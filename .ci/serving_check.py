@@ -39,7 +39,7 @@ def check(client, path):
     """Sends the same requests to a server and to the SavedModel.
 
     Args:
-        client: The `ServedTranslator` of the server.
+        client: The `ServedBackend` of the server.
         path: Folder of the SavedModel.
 
     Yields:

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import Predictions
-from keras_transformer.litert.listed_output import ListedOutput
+from keras_transformer.decoding.numpy_search import Decoding, Predictions
+from keras_transformer.litert.shortlist import ExportedShortlist, ListedOutput
 from keras_transformer.support import startup
 from keras_transformer.text.ids import padded
 
@@ -53,10 +53,14 @@ class LiteModel:
         with startup.quiet_native_code():
             self.interpreter.allocate_tensors()
 
-    def listed_output(self, template: bytes, ids: np.ndarray) -> ListedOutput:
-        """Returns the product with the rows of some ids, of a shortlist."""
+    def listed_output(
+        self, shortlist: ExportedShortlist, ids: np.ndarray
+    ) -> ListedOutput:
+        """Returns the product with the rows of some ids."""
         rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
-        return ListedOutput(template, ids, rows["rows"], self._threads)
+        content = shortlist.model_with(rows["rows"])
+        product = Interpreter(model_content=content, num_threads=self._threads)
+        return ListedOutput(ids, product.get_signature_runner("output"))
 
     def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """Returns the inputs of a step that belong to the sources.
@@ -88,7 +92,7 @@ class LiteModel:
         return values | {"memory_mask": memory_mask}
 
 
-class LiteDecoding:
+class LiteDecoding(Decoding):
     """Decodes token by token. A model has one decoding at a time, the last.
 
     The keys of all K hypotheses lie side by side, and are never reordered when

@@ -83,7 +83,6 @@ def show_trace(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
     translator = request.app.state.translator
     _check_length(text, request)
-    translator.check_trace()
     # It imports TensorFlow, which exports for LiteRT do not need.
     from keras_transformer.plotting.tracing import trace
 

@@ -5,7 +5,7 @@ import json
 import pytest
 from commands import Chunks, set_stdin, write_run
 from documents import blocks
-from fake_translator import FakeTranslator
+from fake_translator import FakeBackend, FakeTranslator
 from generated_treebank import write_treebank
 
 import keras_transformer as kt
@@ -62,10 +62,10 @@ def test_evaluate_measures_brackets(run_cli, trained):
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 
 
-class FakeParser(FakeTranslator):
+class FakeParser(FakeBackend):
     """Says that every line is a dog."""
 
-    def _translate_batch(self, texts, sources, prefixes):
+    def translate(self, pairs, workers):
         n = self.num_translations
         return [
             Translation(
@@ -75,7 +75,7 @@ class FakeParser(FakeTranslator):
                 at_length_limit=text == "long",
                 repaired=text in ("long", "odd"),
             )
-            for text in texts
+            for text in [pair.text for pair in pairs]
         ]
 
 
@@ -87,12 +87,13 @@ def parser(tmp_path, monkeypatch):
 
     def open_translator(paths, *, num_translations, task, **_):
         tasks.append(task)
-        return FakeParser(
+        return FakeTranslator(
             num_translations, max_length=32, task=task or ParsingTask()
         )
 
     name = "keras_transformer.cli.flags.open_translator"
     monkeypatch.setattr(name, open_translator)
+    monkeypatch.setattr(FakeTranslator, "backend_class", FakeParser)
     set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))
     return folder, tasks
 

@@ -83,7 +83,7 @@ def test_attributes_of_all_runtimes(runtime, translator):
     assert runtime.task.name == "translation"
     for name in ("search", "max_length", "dtype"):
         # A server does not describe them.
-        is_client = getattr(runtime, "name", "").startswith("grpc")
+        is_client = getattr(runtime.backend, "name", "").startswith("grpc")
         known = None if is_client else getattr(translator, name)
         assert getattr(runtime, name) == known
 
