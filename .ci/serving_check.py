@@ -122,7 +122,7 @@ def main():
     try:
         address = options.address or "localhost:8500"
         client = wait_for(f"grpc://{address}/{name}/{path.name}")
-        for line in check(client, path):
+        for line in check(client.backend, path):
             print(line, flush=True)
     finally:
         if server:

@@ -99,8 +99,7 @@ class LocalBackend(Backend):
         longest_prefix = max(longest - 1, 0)  # a token follows, too
         sources = [pair.source[:longest] for pair in pairs]
         prefixes = [pair.target[:longest_prefix] for pair in pairs]
-        limits = self.limits(sources, prefixes)
-        result = self.search_ids(sources, prefixes, limits, workers)
+        limits, result = self.search_ids(sources, prefixes, workers)
         translations = []
         for row, (text, source, prefix) in enumerate(pairs):
             ids = result.ids[row]
@@ -123,14 +122,11 @@ class LocalBackend(Backend):
         return translations
 
     def search_ids(
-        self,
-        sources: Sequence[Ids],
-        prefixes: Sequence[Ids],
-        limits: np.ndarray,
-        workers: int = 1,
-    ) -> SearchResult:
-        """Searches for translations of sources without their end tokens."""
-        return self.engine.search(
+        self, sources: Sequence[Ids], prefixes: Sequence[Ids], workers: int = 1
+    ) -> tuple[np.ndarray, SearchResult]:
+        """Returns the limits of a search for translations, and its result."""
+        limits = self.limits(sources, prefixes)
+        result = self.engine.search(
             [[*ids, self.tokenizer.source_eos_id] for ids in sources],
             prefixes,
             limits,
@@ -138,6 +134,7 @@ class LocalBackend(Backend):
             count=self.num_translations,
             workers=workers,
         )
+        return limits, result
 
     def limits(
         self, sources: Sequence[Ids], prefixes: Sequence[Ids]

@@ -87,23 +87,16 @@ class GraphSearch:
         result = decoding.sample(
             step, caches, limits, keys, settings, **ids, prefix=prefix
         )
-        return SearchResult(
-            ids=result.ids[:, :count],
-            scores=result.scores[:, :count],
-            lengths=result.lengths[:, :count],
-        )
+        return SearchResult._make(values[:, :count] for values in result)
 
     def beam_search_steps(
         self, source: Ids, limit: int, settings: BeamSearch, count: int
     ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
         """Returns a beam search of one source, and its first state."""
         limits = tf.constant([limit], tf.int32)
-        step, caches = make_step(
-            self._models,
-            tf.constant([source], tf.int32),
-            limit,
-            settings.beam_size,
-        )
+        source = tf.constant([source], tf.int32)
+        beam_size = settings.beam_size
+        step, caches = make_step(self._models, source, limit, beam_size)
         ids = self._special_ids._asdict()
         searcher = decoding.BeamSearcher(step, settings, count, **ids)
         return searcher, searcher.start(caches, limits, None)

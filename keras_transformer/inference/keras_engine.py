@@ -7,7 +7,7 @@ length, T = target length, V = vocabulary.
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import keras
 import numpy as np
@@ -28,9 +28,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import decoding_workers
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.ids import SpecialIds, padded
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.graph_search import GraphSearch
 
 # Models and tokenizers that work together have the same values of these.
 _SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
@@ -76,8 +73,8 @@ class KerasEngine(Engine):
             self.recommended_workers = decoding_workers()
 
     @property
-    def graphs(self) -> "GraphSearch":
-        """The searches in TensorFlow's graphs."""
+    def graphs(self) -> Any:
+        """The `GraphSearch` of the models."""
         if self._graphs is None:
             raise InputError(
                 "Sampling and SavedModels need Keras on TensorFlow. Received: "
@@ -94,7 +91,6 @@ class KerasEngine(Engine):
         count: int,
         workers: int = 1,
     ) -> SearchResult:
-        del workers  # of the process, see above
         ids = self.special_ids
         source = padded(sources, ids.pad_id)
         if self._graphs or not isinstance(settings, BeamSearch):
@@ -102,16 +98,11 @@ class KerasEngine(Engine):
             result = self.graphs.search_tensors(
                 source, prefix, limits, settings, count
             )
-            return SearchResult(
-                ids=result.ids.numpy(),
-                scores=result.scores.numpy(),
-                lengths=result.lengths.numpy(),
-            )
+            return SearchResult._make(values.numpy() for values in result)
         longest = max(limits)
-        step, caches = make_step(
-            self.models, source, longest, settings.beam_size
-        )
-        num_candidates = 2 * settings.beam_size + len(ids.banned_ids)
+        beam_size = settings.beam_size
+        step, caches = make_step(self.models, source, longest, beam_size)
+        num_candidates = 2 * beam_size + len(ids.banned_ids)
         if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += longest
         decoding = KerasDecoding(step, caches, num_candidates)
@@ -120,9 +111,9 @@ class KerasEngine(Engine):
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
     ) -> np.ndarray:
-        del workers
-        source = ops.convert_to_tensor(padded(sources, self.special_ids.pad_id))
-        labels = ops.convert_to_tensor(padded(targets, self.special_ids.pad_id))
+        pad_id = self.special_ids.pad_id
+        source = ops.convert_to_tensor(padded(sources, pad_id))
+        labels = ops.convert_to_tensor(padded(targets, pad_id))
         log_probs = self.token_log_probs(source, labels)
         return ops.convert_to_numpy(ops.sum(log_probs, axis=-1))
 

@@ -11,11 +11,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.model_folder import INCLUDED, find_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import (
-    check_values,
-    integer_from,
-    one_of,
-)
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
@@ -99,10 +95,9 @@ def open_translator(
 
         return connect(str(paths[0]), num_translations)
     folders = [read_folder(path) for path in paths]
-    _check_ensemble(folders)
-    export = folders[0]
-    if isinstance(export, Run):
+    if len(folders) != 1 or isinstance(folders[0], Run):
         return _open_runs(folders, search, num_translations, **for_runs)
+    export = folders[0]
     _check_absent(export.path, **for_runs)
     if export.kind == "saved-model":
         _check_absent(export.path, search=search)
@@ -120,20 +115,6 @@ def _check_absent(path: str | os.PathLike, **arguments: Any) -> None:
             )
 
 
-def _check_ensemble(folders: Sequence[Run | Export]) -> None:
-    kinds = {
-        (folder.tokenizer_digest, folder.task.name)
-        for folder in folders
-        if isinstance(folder, Run)
-    }
-    has_export = any(isinstance(folder, Export) for folder in folders)
-    if len(kinds) + has_export != 1 or (has_export and len(folders) > 1):
-        raise InputError(
-            "Several models must be runs with the same task and tokenizer. "
-            f"Received: {', '.join(str(x.path) for x in folders) or 'no run'}"
-        )
-
-
 def _open_runs(
     runs: Sequence[Run],
     search: Search | None,
@@ -144,6 +125,15 @@ def _open_runs(
     tag: str | None,
     task: Task | None,
 ) -> Translator:
+    are_runs = all(isinstance(run, Run) for run in runs)
+    if (
+        not are_runs
+        or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
+    ):
+        raise InputError(
+            "Several models must be runs with the same task and tokenizer. "
+            f"Received: {', '.join(str(run.path) for run in runs) or 'no run'}"
+        )
     dtype = dtype or "float32"
     check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     import_tensorflow_quietly()
@@ -171,13 +161,11 @@ def _open_runs(
 def _open_saved_model(
     export: Export, num_translations: int | None
 ) -> Translator:
-    exported = export.metadata["num_translations"]
-    count = exported if num_translations is None else num_translations
-    check_values(integer_from(1, exported), num_translations=count)
     import_tensorflow_quietly()
     from keras_transformer.inference.served import open_saved_model
 
-    translator = Translator(open_saved_model(export, count), tokenizer=None)
+    backend = open_saved_model(export, num_translations)
+    translator = Translator(backend, tokenizer=None)
     translator.languages = export.languages
     translator.metadata = export.metadata
     return translator

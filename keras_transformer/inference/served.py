@@ -10,6 +10,7 @@ from keras_transformer.inference.backend import Backend, Pair
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
 
@@ -24,9 +25,9 @@ class ServedBackend(Backend):
         predict: Calls a signature.
         name: The model's name in messages.
         signatures: The names of its signatures.
-        num_translations: n, at most as many as were exported.
+        metadata: The export's metadata, as far as they are known.
         search: Its search, if known.
-        metadata: The export's metadata, if known.
+        num_translations: n. Default: as many as were exported.
     """
 
     units_per_token = 4  # characters, about
@@ -36,14 +37,18 @@ class ServedBackend(Backend):
         predict: Predict,
         name: str,
         signatures: Collection[str],
-        num_translations: int,
+        metadata: Mapping[str, Any],
         search: Search | None = None,
-        metadata: Mapping[str, Any] = {},
+        num_translations: int | None = None,
     ) -> None:
+        exported = metadata["num_translations"]
+        count = exported if num_translations is None else num_translations
+        check_values(integer_from(1, exported), num_translations=count)
+
         self._predict = predict
         self.name = name
         self.signatures = signatures
-        self.num_translations = num_translations
+        self.num_translations = int(count)
         self.search = search
         self.max_length = metadata.get("max_length")
         self.dtype = metadata.get("dtype")
@@ -64,7 +69,6 @@ class ServedBackend(Backend):
     def translate(
         self, pairs: Sequence[Pair], workers: int
     ) -> list[Translation]:
-        del workers  # the server has its own threads
         count = self.num_translations
         texts = [pair.text for pair in pairs]
         prefixes = [pair.target for pair in pairs]
@@ -87,7 +91,6 @@ class ServedBackend(Backend):
         ]
 
     def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
-        del workers
         outputs = self.predict(
             "score",
             text=[pair.source for pair in pairs],
@@ -118,7 +121,9 @@ class ServedBackend(Backend):
         return self._predict(signature, inputs)
 
 
-def open_saved_model(export: Export, num_translations: int) -> ServedBackend:
+def open_saved_model(
+    export: Export, num_translations: int | None
+) -> ServedBackend:
     """Returns the backend of a SavedModel, which runs in this process."""
     with explain_missing_packages(InputError):
         import tensorflow as tf
@@ -143,7 +148,7 @@ def open_saved_model(export: Export, num_translations: int) -> ServedBackend:
         predict,
         name=str(export.path),
         signatures=list(model.signatures),
-        num_translations=num_translations,
-        search=export.search,
         metadata=export.metadata,
+        search=export.search,
+        num_translations=num_translations,
     )

@@ -87,7 +87,13 @@ class Translator:
         task: Task | None = None,
     ) -> None:
         if not isinstance(model, Backend):
-            engine = _as_engine(model, tokenizer)
+            engine = model
+            if not isinstance(model, Engine):
+                # Exports for LiteRT do not need Keras.
+                from keras_transformer.inference.keras_engine import KerasEngine
+
+                models = model if isinstance(model, list | tuple) else [model]
+                engine = KerasEngine(models, tokenizer)
             task = task or TranslationTask()
             search = search or task.search
             model = LocalBackend(
@@ -104,12 +110,24 @@ class Translator:
             self.has_trace = engine.has_trace and isinstance(search, BeamSearch)
         self.backend = model
         self.tokenizer = tokenizer
-        self.task = model.task
-        self.search = model.search
-        self.num_translations = model.num_translations
         self.max_length = model.max_length
         self.dtype = model.dtype
         self.target_languages = model.target_languages
+
+    @property
+    def task(self) -> Task:
+        """The task of the model."""
+        return self.backend.task
+
+    @property
+    def search(self) -> Search | None:
+        """The search; None if a server does not describe it."""
+        return self.backend.search
+
+    @property
+    def num_translations(self) -> int:
+        """The number of translations of each text."""
+        return self.backend.num_translations
 
     @property
     def model(self) -> "Transformer":
@@ -140,7 +158,6 @@ class Translator:
                 f"Received: a corpus for {task.name}"
             )
         translator = copy.copy(self)
-        translator.task = task
         translator.backend = copy.copy(self.backend)
         translator.backend.task = task
         return translator
@@ -363,8 +380,7 @@ class Translator:
         from keras.ops import convert_to_numpy
 
         text, source = self.read_one(text)
-        limits = self.backend.limits([source], [[]])
-        result = self.backend.search_ids([source], [[]], limits)
+        _, result = self.backend.search_ids([source], [[]])
         lengths = result.lengths[0]
         is_found = integer_from(0, np.count_nonzero(lengths) - 1)
         check_values(is_found, hypothesis=hypothesis)
@@ -400,15 +416,3 @@ class Translator:
                 f"{len(pair.source)} tokens"
             )
         return text, pair.source
-
-
-def _as_engine(
-    model: "Transformer | Sequence[Transformer] | Engine", tokenizer: Tokenizer
-) -> Engine:
-    if isinstance(model, Engine):
-        return model
-    # Exports for LiteRT do not need Keras.
-    from keras_transformer.inference.keras_engine import KerasEngine
-
-    models = model if isinstance(model, list | tuple) else [model]
-    return KerasEngine(models, tokenizer)

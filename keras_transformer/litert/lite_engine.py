@@ -16,7 +16,7 @@ from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.litert.model_pool import ModelPool
-from keras_transformer.litert.shortlist import ExportedShortlist, ListedOutput
+from keras_transformer.litert.shortlist import ExportedShortlist
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer

@@ -127,6 +127,3 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     exec(program, names)
     assert names["tree"].words == "The dog barks .".split()
     assert capsys.readouterr().out.startswith(pretty(names["tree"]))
-    for method, argument in (("translate", "prefixes"), ("score", "targets")):
-        with pytest.raises(kt.InputError, match="a model for parsing"):
-            getattr(names["parser"], method)("dog", **{argument: "(TOP"})

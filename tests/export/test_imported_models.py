@@ -49,10 +49,8 @@ def served(translator):
         outputs = functions[name](**inputs)
         return {key: value.numpy() for key, value in outputs.items()}
 
-    metadata = {"languages": ["deu", "fra"]}
-    backend = ServedBackend(
-        predict, "imported", functions, 1, metadata=metadata
-    )
+    metadata = {"languages": ["deu", "fra"], "num_translations": 1}
+    backend = ServedBackend(predict, "imported", functions, metadata)
     return kt.Translator(backend, tokenizer=None)
 
 

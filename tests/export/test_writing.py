@@ -198,6 +198,6 @@ def test_probes_are_shortened(tokenizer, tmp_path):
 )
 def test_translations(fake, tmp_path, format, dtype, search, is_compared):
     translator = copy.copy(fake)
-    translator.search = search
+    translator.backend.search = search
     arguments = translator, tmp_path / "model", format, dtype
     assert is_written(*arguments, text="different") != is_compared

@@ -134,6 +134,9 @@ def test_fewer_translations_than_exported(exported):
     best = kt.open_translator(exported).translate("dog")
     found = opened.translate("dog")
     assert (found.texts, found.scores) == (best.texts[:2], best.scores[:2])
+    for count in (0, 4):
+        with pytest.raises(InputError, match=f"num_translations.*{count}"):
+            kt.open_translator(exported, num_translations=count)
 
 
 def test_a_damaged_saved_model(tmp_path, exported):

@@ -141,8 +141,6 @@ def test_an_export_is_used_alone(run, litert):
     ("kind", "options", "received"),
     [
         ("saved_model", dict(search=BeamSearch()), "BeamSearch"),
-        ("saved_model", dict(num_translations=3), "num_translations.*3"),
-        ("saved_model", dict(num_translations=0), "num_translations.*0"),
         ("litert", dict(search=Sampling()), "Sampling"),
         ("litert", dict(search=BeamSearch(5)), "beam_size.*5"),
         ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),

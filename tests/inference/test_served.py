@@ -8,7 +8,6 @@ from keras_transformer.inference.served import ServedBackend
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 
-
 SIGNATURES = ("serving_default", "translate_prefix", "score")
 
 
@@ -16,8 +15,9 @@ class Calls(Translator):
     """Answers with its inputs in upper case, and records them."""
 
     def __init__(self, *signatures, count=2, **metadata):
+        metadata["num_translations"] = 2
         backend = ServedBackend(
-            self._answer, "calls", signatures, count, metadata=metadata
+            self._answer, "calls", signatures, metadata, num_translations=count
         )
         super().__init__(backend, tokenizer=None)
         self.calls = []

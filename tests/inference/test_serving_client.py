@@ -109,12 +109,6 @@ def test_requests(fake, service):
     assert names == {"serving_default"}
 
 
-def test_a_model_of_a_different_program(fake, service):
-    service.signatures = ["other"]
-    with pytest.raises(InputError, match="/en-de"):
-        fake()
-
-
 @pytest.fixture
 def short_waits(monkeypatch):
     """The waits between retries are a hundredth."""
