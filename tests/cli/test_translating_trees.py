@@ -8,7 +8,6 @@ from documents import blocks
 from fake_translator import FakeBackend, FakeTranslator
 from generated_treebank import write_treebank
 
-import keras_transformer as kt
 from keras_transformer.cli import main
 from keras_transformer.inference.records import Translation
 from keras_transformer.tasks import ParsingTask
