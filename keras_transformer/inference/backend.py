@@ -7,7 +7,7 @@ import abc
 import dataclasses
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -15,10 +15,18 @@ from keras_transformer.decoding import search_arrays
 from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import Search
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.inference.records import Score, Translation
+from keras_transformer.inference.records import (
+    Score,
+    Translation,
+    TranslationAttention,
+)
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
+
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
 
 
 class Pair(NamedTuple):
@@ -176,3 +184,32 @@ class LocalBackend(Backend):
             )
             scores.append(score)
         return scores
+
+    def attention(
+        self, model: "Transformer", text: str, source: Ids, hypothesis: int
+    ) -> TranslationAttention:
+        """Returns the attention of a model; see `Translator.attention`."""
+        from keras.ops import convert_to_numpy
+
+        _, result = self.search_ids([source], [[]])
+        lengths = result.lengths[0]
+        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
+        check_values(is_found, hypothesis=hypothesis)
+        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
+        output, _ = self.task.decode(self.tokenizer, ids, text)
+        source = [*source, self.tokenizer.source_eos_id]
+        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
+        scores = model.attention_scores(
+            np.array([source], np.int32), np.array([target], np.int32)
+        )
+        return TranslationAttention(
+            source=text,
+            output=output,
+            source_tokens=self.tokenizer.source.pieces(source),
+            target_tokens=self.tokenizer.target.pieces(target),
+            source_words=self.tokenizer.source.words(source),
+            target_words=self.tokenizer.target.words(target),
+            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
+            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
+            cross=[convert_to_numpy(x[0]) for x in scores.cross],
+        )

@@ -101,8 +101,18 @@ def open_translator(
     _check_absent(export.path, **for_runs)
     if export.kind == "saved-model":
         _check_absent(export.path, search=search)
-        return _open_saved_model(export, num_translations)
-    return _open_litert(export, search, num_translations, threads, shortlist)
+        import_tensorflow_quietly()
+        from keras_transformer.inference.served import open_saved_model
+
+        backend = open_saved_model(export, num_translations)
+        translator = Translator(backend, tokenizer=None)
+    else:
+        translator = _open_litert(
+            export, search, num_translations, threads, shortlist
+        )
+    translator.languages = export.languages
+    translator.metadata = export.metadata
+    return translator
 
 
 def _check_absent(path: str | os.PathLike, **arguments: Any) -> None:
@@ -158,19 +168,6 @@ def _open_runs(
     return translator
 
 
-def _open_saved_model(
-    export: Export, num_translations: int | None
-) -> Translator:
-    import_tensorflow_quietly()
-    from keras_transformer.inference.served import open_saved_model
-
-    backend = open_saved_model(export, num_translations)
-    translator = Translator(backend, tokenizer=None)
-    translator.languages = export.languages
-    translator.metadata = export.metadata
-    return translator
-
-
 def _open_litert(
     export: Export,
     search: Search | None,
@@ -178,15 +175,12 @@ def _open_litert(
     threads: int | None,
     shortlist: bool,
 ) -> Translator:
+    from keras_transformer.litert import LiteEngine
+
     search = export.choose_search(search)
     count = num_translations
     if count is None:
         count = min(export.metadata["num_translations"], search.beam_size)
-    from keras_transformer.litert import LiteEngine
-
     file, tokenizer = export.open_files()
     engine = LiteEngine(file, tokenizer, export.metadata, threads, shortlist)
-    translator = Translator(engine, tokenizer, search, count)
-    translator.languages = export.languages
-    translator.metadata = export.metadata
-    return translator
+    return Translator(engine, tokenizer, search, count)

@@ -5,8 +5,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.backend import Backend, LocalBackend, Pair
 from keras_transformer.inference.batches import batches_by_length
@@ -18,11 +16,7 @@ from keras_transformer.inference.records import (
     TranslationAttention,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import (
-    POSITIVE_INTEGER,
-    check_values,
-    integer_from,
-)
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer, read_texts, split_sentences
 from keras_transformer.text.documents import SplitDocument
@@ -347,11 +341,11 @@ class Translator:
             workers=workers,
             max_batch_size=self.max_batch_size,
         )
-        results: list[Any] = [None] * len(pairs)
 
         def call(rows: Sequence[int]) -> list[Any]:
             return function([pairs[row] for row in rows], workers)
 
+        results: list[Any] = [None] * len(pairs)
         with ThreadPoolExecutor(workers) as pool:
             run = map if workers == 1 else pool.map
             # After an error, `pool.map` cancels the waiting batches.
@@ -377,32 +371,8 @@ class Translator:
                 there is no such translation, or the model is an export.
         """
         model = self.model
-        from keras.ops import convert_to_numpy
-
         text, source = self.read_one(text)
-        _, result = self.backend.search_ids([source], [[]])
-        lengths = result.lengths[0]
-        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
-        check_values(is_found, hypothesis=hypothesis)
-        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
-        tokenizer = self.tokenizer
-        source = [*source, tokenizer.source_eos_id]
-        target = [tokenizer.bos_id, *ids[:-1].tolist()]
-        scores = model.attention_scores(
-            np.array([source], np.int32), np.array([target], np.int32)
-        )
-        output, _ = self.task.decode(tokenizer, ids, text)
-        return TranslationAttention(
-            source=text,
-            output=output,
-            source_tokens=tokenizer.source.pieces(source),
-            target_tokens=tokenizer.target.pieces(target),
-            source_words=tokenizer.source.words(source),
-            target_words=tokenizer.target.words(target),
-            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
-            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
-            cross=[convert_to_numpy(x[0]) for x in scores.cross],
-        )
+        return self.backend.attention(model, text, source, hypothesis)
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
         """Returns a text that the model can read whole, and its ids."""
