@@ -56,7 +56,13 @@ class Backend(abc.ABC):
     def encode(
         self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
     ) -> list[Pair]:
-        """Returns the pairs that the other methods take."""
+        """Returns the pairs that the other methods take.
+
+        Args:
+            texts: The sources.
+            targets: Translations to score, or how they must begin; "" for any.
+            are_prefixes: Whether the targets are beginnings.
+        """
 
     @abc.abstractmethod
     def translate(

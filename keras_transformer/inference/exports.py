@@ -82,11 +82,7 @@ class Export:
         return first_run(self.metadata).get("request", {})
 
     def choose_search(self, search: Search | None) -> BeamSearch:
-        """Returns the search of an export for LiteRT.
-
-        Raises:
-            InputError: If the export does not support it.
-        """
+        """Returns the search to use; raises if LiteRT does not support it."""
         search = search or self.search
         if not isinstance(search, BeamSearch):
             raise InputError(

@@ -70,13 +70,12 @@ class ServedBackend(Backend):
         self, pairs: Sequence[Pair], workers: int
     ) -> list[Translation]:
         count = self.num_translations
-        texts = [pair.text for pair in pairs]
-        prefixes = [pair.target for pair in pairs]
-        if any(prefixes):
+        signature = "serving_default"
+        inputs = {"text": [pair.text for pair in pairs]}
+        if any(pair.target for pair in pairs):
             signature = "translate_prefix"
-            outputs = self.predict(signature, text=texts, prefix=prefixes)
-        else:
-            outputs = self.predict("serving_default", text=texts)
+            inputs["prefix"] = [pair.target for pair in pairs]
+        outputs = self.predict(signature, **inputs)
         return [
             Translation(
                 texts=[
