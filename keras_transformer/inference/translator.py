@@ -41,9 +41,10 @@ class Translator:
 
     Args:
         model: A Transformer; a list of them, to average their probabilities (an
-            ensemble); an `Engine`; or a `Backend`, such as `ServedBackend`.
+            ensemble); an `Engine`; or a `Backend`, such as `ServedBackend`,
+            which has its own tokenizer, search and task.
         tokenizer: The tokenizer that all models were trained with; None for a
-            `Backend`, which encodes texts itself.
+            `Backend`.
         search: `BeamSearch` or `Sampling`. Default: the task's; for translation
             the paper's `BeamSearch()`.
         num_translations: n, at most the beam size or the number of samples.
