@@ -120,7 +120,8 @@ def test_dtypes_of_a_format(fake, tmp_path):
 
 def test_parsers_are_not_exported(fake, tmp_path):
     parser = copy.copy(fake)
-    parser.task = ParsingTask()
+    parser.backend = copy.copy(fake.backend)
+    parser.backend.task = ParsingTask()
     with pytest.raises(InputError, match="parsing"):
         write(parser, tmp_path / "new")
 

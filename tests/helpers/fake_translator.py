@@ -3,6 +3,14 @@
 from keras_transformer.inference.backend import Backend, Pair
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.translator import Translator
+from keras_transformer.tasks import TranslationTask
+
+
+class FakeTask(TranslationTask):
+    """The word "differ" sets `numbers_differ`."""
+
+    def numbers_differ(self, source, output):
+        return "differ" in source
 
 
 class FakeBackend(Backend):
@@ -10,6 +18,8 @@ class FakeBackend(Backend):
 
     The word "limit" sets `at_length_limit`.
     """
+
+    task = FakeTask()
 
     def __init__(self, num_translations, **attributes):
         self.num_translations = num_translations
