@@ -58,10 +58,7 @@ class Backend(abc.ABC):
     ) -> list[Pair]:
         """Returns the pairs that the other methods take.
 
-        Args:
-            texts: The sources.
-            targets: Translations to score, or how they must begin; "" for any.
-            are_prefixes: Whether the targets are beginnings.
+        Targets are translations to score, or prefixes of translations.
         """
 
     @abc.abstractmethod

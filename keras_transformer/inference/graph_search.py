@@ -41,14 +41,9 @@ class GraphSearch:
         settings: Search,
         count: int | tf.Tensor,
     ) -> SearchResult:
-        """Returns tensors; see `Engine.search`.
+        """Searches for padded ids `[B, S]` and `[B, p]`; see `Engine.search`.
 
-        Args:
-            source: Padded ids, `[B, S]`.
-            prefix: Padded ids, `[B, p]`.
-            limits: int32 `[B]`
-            settings: In a graph, its fields may be scalar tensors.
-            count: n
+        In a graph, fields of the settings may be scalar tensors.
         """
         if any(map(tf.is_tensor, vars(settings).values())):
             return self._build(source, prefix, limits, count, settings)

@@ -254,12 +254,9 @@ class Translator:
         # "Ein Hund. Eine Katze.\n\n- Ja.\n"
         ```
         """
-        document = SplitDocument(
-            read_text(text, "text"),
-            split=split,
-            languages=self.target_languages,
-            language=target_language,
-        )
+        text = read_text(text, "text")
+        languages = self.target_languages
+        document = SplitDocument(text, split, languages, target_language)
         found = self.translate(document.sentences, **options)
         return TranslatedDocument(
             text=document.join([translation.text for translation in found]),

@@ -76,7 +76,6 @@ def test_a_signature_that_the_model_lacks():
     with pytest.raises(InputError, match="signature translate_prefix"):
         fake.translate("a", prefixes="A")
     assert fake.translate("a", prefixes="") == fake.translate("a")
-    assert not fake.models and not fake.has_trace
 
 
 def test_prefixes(fake):
