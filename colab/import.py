@@ -13,21 +13,22 @@
 # %% [markdown]
 # # A model from elsewhere
 #
-# The folder of a Marian model in Hugging Face's format becomes a run: it is
-# translated with, looked into, trained further, and exported. More than a
-# thousand OPUS-MT models have this format. A few minutes on two CPU cores, no
-# downloads: the folder is made here. With one that you have downloaded, set
-# `FOLDER` and skip the section after the next.
+# This notebook turns a folder with a Marian model in Hugging Face's format into
+# a run. It translates with the run, looks into it, trains it further, and
+# exports it. More than a thousand OPUS-MT models have this format. The notebook
+# takes a few minutes on two CPU cores, and downloads nothing, since it makes
+# the folder. To use a downloaded folder, set `FOLDER` and skip the section
+# after the next.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. Colab's TensorFlow
-# is kept.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The next
+# cell keeps Colab's TensorFlow.
 
 # %%
 import os
@@ -52,9 +53,9 @@ os.environ["FOLDER"] = FOLDER = "runs/opus-mt-en-de"
 # %% [markdown]
 # ## A folder
 #
-# Instead of a download, a small model is trained for a short time, and
-# written in Hugging Face's format. `transformers` would take this folder, and
-# it has the files that a folder of OPUS-MT has.
+# Instead of a download, we train a small model for a short time, and write it
+# in Hugging Face's format. `transformers` could load this folder, which has the
+# same files as a folder of OPUS-MT.
 
 # %% language="bash"
 # rm -rf runs/short $FOLDER
@@ -64,9 +65,9 @@ os.environ["FOLDER"] = FOLDER = "runs/opus-mt-en-de"
 # ls -sh $FOLDER
 
 # %% [markdown]
-# `config.json` has the architecture, `vocab.json` the ids of the pieces that
-# `source.spm` and `target.spm` split texts into, and `generation_config.json`
-# the search.
+# `config.json` contains the architecture, `vocab.json` the ids of the pieces
+# that `source.spm` and `target.spm` split texts into, and
+# `generation_config.json` the search.
 
 # %%
 import json
@@ -80,15 +81,15 @@ with open(f"{FOLDER}/generation_config.json") as file:
 # %% [markdown]
 # ## Import
 #
-# One command makes it a run. It prints what it has found, and what differs from
-# the paper.
+# One command makes a run from the folder. It prints what it has found, and how
+# the model differs from the paper.
 
 # %% language="bash"
 # rm -rf runs/imported
 # keras-transformer import $FOLDER --output runs/imported
 
 # %% [markdown]
-# All commands take the run.
+# All commands accept the run.
 
 # %% language="bash"
 # keras-transformer evaluate runs/imported --data embedded \
@@ -98,7 +99,7 @@ with open(f"{FOLDER}/generation_config.json") as file:
 # ## In Python
 #
 # `kt.convert.load` returns a `Translator` without writing a run.
-# `kt.convert.read` says what is in the folder before the weights are read.
+# `kt.convert.read` returns what is in the folder before it reads the weights.
 
 # %%
 import keras_transformer as kt
@@ -111,9 +112,9 @@ translator = kt.convert.load(FOLDER)
 translator(["I am a student.", "She reads a book."])
 
 # %% [markdown]
-# The weights are those of the run at the beginning, in another order: its
-# positions have a sine and a cosine in turns, Marian's all sines before all
-# cosines. And Marian adds 1e-5 to a variance in place of 1e-6.
+# The weights equal those of the original run, reordered: it interleaves sines
+# and cosines, Marian concatenates them. Marian's layer-norm epsilon is 1e-5,
+# not 1e-6.
 
 # %%
 import numpy as np
@@ -129,7 +130,8 @@ difference = np.abs(np.subtract(*scores)).max()
 print(f"{difference:.4f}")
 
 # %% [markdown]
-# What the decoder attends to in the source, one map per head of the last layer:
+# The figure shows what the decoder attends to in the source, with one map per
+# head of the last layer:
 
 # %%
 # %matplotlib inline
@@ -139,8 +141,8 @@ kt.plotting.translation_figure(attention, "cross")
 # %% [markdown]
 # ## Train it further
 #
-# `--init-from` starts with its vocabulary and its weights. The new run keeps
-# its architecture and its search.
+# `--init-from` starts with the vocabulary and the weights of the imported run.
+# The new run keeps the architecture and the search.
 
 # %% language="bash"
 # rm -rf runs/fine-tuned
@@ -151,8 +153,8 @@ kt.plotting.translation_figure(attention, "cross")
 # %% [markdown]
 # ## Export
 #
-# To a SavedModel for TensorFlow Serving, or for LiteRT, CTranslate2, and
-# Hugging Face again.
+# You can export a SavedModel for TensorFlow Serving, or a model for LiteRT,
+# CTranslate2, or Hugging Face again.
 
 # %% language="bash"
 # rm -rf runs/exported

@@ -15,19 +15,19 @@
 #
 # Each formula of [the paper](https://arxiv.org/abs/1706.03762) stands beside
 # the layer that computes it and a few lines of NumPy that give the same
-# numbers. At the end four parts of the recipe are taken away, one at a time, to
-# see what each of them is for. All of it runs in ten minutes on two CPU cores
-# and downloads nothing.
+# numbers. At the end we take away four parts of the recipe, one at a time, to
+# see what each is for. The notebook takes ten minutes on two CPU cores and
+# downloads nothing.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. Colab's TensorFlow
-# is kept.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The next
+# cell keeps Colab's TensorFlow.
 
 # %%
 import os
@@ -63,8 +63,8 @@ def compare(ours, numpy):
 # %% [markdown]
 # ## 3 The model
 #
-# Encoder and decoder are stacks of N = 6 layers of width $d_{model} = 512$. The
-# figure is drawn from the configuration, as Figure 1 of the paper.
+# Encoder and decoder are stacks of N = 6 layers of width $d_{model} = 512$. We
+# draw the figure from the configuration, like Figure 1 of the paper.
 
 # %%
 config = kt.TransformerConfig.from_preset("base")
@@ -127,8 +127,8 @@ plt.show()
 # $$\mathrm{Attention}(Q, K, V) =
 #   \mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V \tag{1}$$
 #
-# Each query is compared with all keys. The softmax makes weights of the
-# comparisons, and the output is the mean of the values with these weights.
+# Each query is compared with all keys. The softmax turns the results into
+# weights, and the output is the mean of the values with these weights.
 
 # %%
 BATCH, LENGTH, HEADS, D_K, D_MODEL = 2, 7, 4, 16, 64
@@ -190,9 +190,9 @@ compare(ours, multi_head(x, x, attention.get_weights(), mask=True))
 # %% [markdown]
 # ### 3.2.3 Masks
 #
-# The decoder must not see the token that it is to predict: the scores of later
-# positions are set to $-\infty$ before the softmax. Padding is hidden in the
-# same way. A mask is True where a position may be attended to.
+# The decoder must not see the token that it has to predict, so the scores of
+# later positions are set to $-\infty$ before the softmax. Padding is hidden in
+# the same way. A mask is True where a position may be attended to.
 
 # %%
 causal = np.tril(np.ones((LENGTH, LENGTH), bool))
@@ -241,9 +241,9 @@ compare(ours, ffn(x, feed_forward.get_weights()))
 # %% [markdown]
 # ### 3.1 A layer of the encoder
 #
-# Around each of the two sub-layers are a residual connection and a layer
-# normalization: $\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x))$. That is a whole
-# layer of the encoder.
+# Each of the two sub-layers has a residual connection and a layer normalization
+# around it: $\mathrm{LayerNorm}(x + \mathrm{Sublayer}(x))$. Together they are a
+# whole layer of the encoder.
 
 # %%
 layer = kt.layers.EncoderLayer(num_heads=HEADS, d_ff=256)
@@ -264,8 +264,9 @@ compare(ours, layer_norm(y + ffn(y, feed_forward_weights), *norm_2))
 # %% [markdown]
 # ### A layer of the decoder
 #
-# It has a sub-layer more: attention to the encoder, whose queries come from the
-# decoder, and whose keys and values come from the memory, the encoder's output.
+# A decoder layer has one more sub-layer: attention to the encoder. Its queries
+# come from the decoder. Its keys and values come from the memory, the output of
+# the encoder.
 
 # %%
 memory = random.normal(size=(BATCH, 5, D_MODEL)).astype("float32")
@@ -296,9 +297,9 @@ compare(embedding(x, reverse=True), x @ matrix.T)
 # $$PE_{(pos, 2i)} = \sin(pos / 10000^{2i / d_{model}}), \quad
 #   PE_{(pos, 2i+1)} = \cos(pos / 10000^{2i / d_{model}})$$
 #
-# Attention alone does not know the order of its keys. The sinusoids are added
-# to the embeddings. The dot product of two positions depends on their distance
-# only, which makes relative positions easy to learn.
+# Attention alone does not know the order of its keys, so the sinusoids are
+# added to the embeddings. The dot product of two positions depends only on
+# their distance, which makes relative positions easy to learn.
 
 # %%
 positions = kt.layers.SinusoidalPositionalEncoding()
@@ -323,9 +324,9 @@ plt.show()
 # ## 4 Why self-attention
 #
 # Each of n positions looks at n others, which costs $O(n^2 d)$ operations. For
-# very long inputs the paper proposes to look at the nearest r positions only,
-# in $O(r n d)$. The layer computes the same as full attention with a mask, in
-# blocks. `docs/paper.md` has measurements of both.
+# very long inputs the paper proposes to look only at the nearest r positions,
+# in $O(r n d)$. Our layer works in blocks, and computes the same as full
+# attention with a mask. `docs/paper.md` has measurements of both.
 
 # %%
 r = 3
@@ -343,8 +344,8 @@ compare(ours, multi_head(x, x, restricted.get_weights(), near))
 # $$lrate = d_{model}^{-0.5} \cdot
 #   \min(step^{-0.5}, step \cdot warmup^{-1.5}) \tag{3}$$
 #
-# It rises during the warm-up and then falls with the square root of the step.
-# Keras counts steps from 0, the paper from 1.
+# The learning rate rises during the warm-up and then falls with the square root
+# of the step. Keras counts steps from 0, the paper from 1.
 
 # %%
 schedule = kt.WarmupInverseSquareRoot(d_model=512, warmup_steps=4_000)
@@ -367,10 +368,10 @@ plt.show()
 # %% [markdown]
 # ### 5.4 Regularization
 #
-# Dropout acts on the output of each sub-layer, before it is added to its input,
-# and on the sums of embeddings and positions. Of what it keeps, each number is
-# divided by the share that is kept. With a sub-layer of ones and zeros as its
-# input, the layer normalization shows which ones are left.
+# Dropout acts on the output of each sub-layer, before the residual connection,
+# and on the sums of embeddings and positions. Each number that it keeps is
+# divided by the share that is kept. If the sub-layer returns ones and its input
+# is zeros, the layer normalization shows which ones are left.
 
 # %%
 residual = kt.layers.Residual(dropout=0.1)
@@ -381,10 +382,10 @@ print(
 )
 
 # %% [markdown]
-# Label smoothing: the target is not 1 for the right token and 0 for the others,
-# but $1 - \varepsilon$ and $\varepsilon / (V - 1)$, with $\varepsilon = 0.1$.
-# The model learns to be less sure, which worsens its perplexity and improves
-# BLEU.
+# In label smoothing, the target is not 1 for the right token and 0 for the
+# others, but $1 - \varepsilon$ and $\varepsilon / (V - 1)$, with
+# $\varepsilon = 0.1$. The model learns to be less sure, which worsens its
+# perplexity and improves BLEU.
 
 # %%
 logits = random.normal(size=(BATCH, LENGTH, 100)).astype("float32")
@@ -399,8 +400,8 @@ compare(loss(labels, logits), losses.mean())
 # ### 5.1 Training data and batching
 #
 # The bundled corpus has simple sentences. Both languages share one vocabulary
-# of sub-word pieces; a batch has sentences of similar length, and about as many
-# tokens as the next.
+# of sub-word pieces. A batch has sentences of similar length, and about as many
+# tokens as the next batch.
 
 # %%
 import keras
@@ -441,8 +442,8 @@ plt.show()
 # %% [markdown]
 # ## 6 Results
 #
-# Now the whole model is trained, at the size of the preset `tiny`. Its weights
-# are kept after each eighth of the training.
+# Now we train the whole model, at the size of the preset `tiny`. We keep its
+# weights after each eighth of the training.
 
 
 # %%
@@ -479,8 +480,8 @@ translator("I am a student.")
 # %% [markdown]
 # ### 6.1 Averaged checkpoints
 #
-# The paper's models are the mean of their last checkpoints, in which much of
-# the noise of the last updates cancels out.
+# The paper's models are the mean of their last checkpoints. In the mean, much
+# of the noise of the last updates cancels out.
 
 # %%
 print(f"the last checkpoint: perplexity {perplexities[-1]:.2f}")
@@ -496,7 +497,8 @@ model.set_weights(checkpoints[-1])
 #
 # The search keeps the four most probable hypotheses. Finished ones are ranked
 # by $\log P / lp$ with the length penalty $lp = ((5 + n) / 6)^\alpha$ and
-# $\alpha = 0.6$, where n counts the end token. The page has the beam as a tree.
+# $\alpha = 0.6$, where n counts the end token. The page shows the beam as a
+# tree.
 
 # %%
 trace = kt.trace(translator, "I am a student.")
@@ -511,8 +513,8 @@ compare(best.scores[0], found.log_prob / ((5 + n) / 6) ** 0.6)
 # %% [markdown]
 # ### Attention
 #
-# One map per head of the last layer, from the German output to the English
-# source, as in Figures 3 to 5.
+# There is one map per head of the last layer, from the German output to the
+# English source, as in Figures 3 to 5.
 
 # %%
 kt.plotting.translation_figure(translator.attention("I am a student."), "cross")
@@ -520,9 +522,9 @@ kt.plotting.translation_figure(translator.attention("I am a student."), "cross")
 # %% [markdown]
 # ## Break it on purpose
 #
-# Four models, each with one part taken away: the positions, all heads but one,
-# the warm-up, and the label smoothing. The perplexity is that of the right
-# tokens, without smoothing, of 500 sentences that were not used for training.
+# We train four models, and take away one part from each: the positions, all
+# heads but one, the warm-up, and the label smoothing. The perplexity is for the
+# right tokens, without smoothing, of 500 held-out sentences.
 
 # %%
 
@@ -569,8 +571,7 @@ plt.show()
 #   the words of these simple sentences nearly give away their order. Real text
 #   does not.
 # - **One head** attends to one mixture of words at a time.
-# - **No label smoothing**: on a corpus this easy it matters little.
+# - **No label smoothing** matters little on a corpus this easy.
 #
-# There is one training of each, so a difference of a few BLEU may be chance.
-# `benchmarks/table3.py` repeats the rows of the paper's Table 3 with
-# several seeds.
+# We trained each model once, so a difference of a few BLEU may be chance.
+# `benchmarks/table3.py` trains the rows of Table 3 with several seeds.

@@ -13,20 +13,20 @@
 # %% [markdown]
 # # Parse sentences with a Transformer
 #
-# Section 6.3 of [Attention Is All You Need](https://arxiv.org/abs/1706.03762)
-# trains the model that translates to read a sentence and write its tree. Here
-# it learns a small grammar in a few minutes on two CPU cores. Nothing is
-# downloaded.
+# In section 6.3 of the paper
+# [Attention Is All You Need](https://arxiv.org/abs/1706.03762), the translation
+# model learns to read a sentence and write its tree. Here it learns a small
+# grammar in a few minutes on two CPU cores. Nothing is downloaded.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. Colab's TensorFlow
-# is kept.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The next
+# cell keeps Colab's TensorFlow.
 
 # %%
 import os
@@ -45,10 +45,10 @@ os.environ.setdefault("STEPS", "2000")
 # %% [markdown]
 # ## A treebank
 #
-# Real treebanks are licensed, so this one is generated. Its grammar has
-# the difficulty of English in small: the tags of "sees the dog with a hat" and
-# "sees the dog of a child" are the same, but one phrase belongs to the verb,
-# the other to the noun.
+# Real treebanks are licensed, so we generate one. Its grammar has a difficulty
+# of English in small. The tags of "sees the dog with a hat" and "sees the dog
+# of a child" are the same, but the first phrase belongs to the verb, and the
+# second to the noun.
 
 # %%
 import random
@@ -102,9 +102,9 @@ print(kt.parsing.pretty(kt.parsing.Tree.from_string(trees[0])))
 # %% [markdown]
 # ## Trees as sequences
 #
-# The decoder writes tokens, so a tree becomes a sequence: an opening and a
-# closing bracket with its label for each constituent, each word, and its tag
-# after it.
+# The decoder writes tokens, so a tree becomes a sequence. Each constituent has
+# an opening and a closing bracket with its label, and its tag follows each
+# word.
 
 # %%
 from keras_transformer.tasks.parsing import linearization, repair
@@ -116,7 +116,7 @@ sequence = linearization.linearize(tree)
 print(*sequence)
 
 # %% [markdown]
-# What a model writes need not be a tree. It is repaired in any case, by the
+# The output of a model need not be a tree. It is repaired in any case, by the
 # rule in `docs/parsing.md`. Here the bracket that closes the subject is
 # missing.
 
@@ -130,8 +130,8 @@ print(repaired, had_to)
 # %% [markdown]
 # ## Train
 #
-# It is the training of translation. What differs is in one class, the task,
-# which the command chooses when it finds trees.
+# A parser trains in the same way as a translator. The differences are in one
+# class, the task, which the command chooses when it finds trees.
 
 # %% language="bash"
 # rm -rf runs/parser
@@ -141,8 +141,8 @@ print(repaired, had_to)
 # %% [markdown]
 # ## Evaluate
 #
-# F1 of the labelled brackets, by the rules of evalb, on trees that were not
-# used for training. The search has the beam of the paper's parser, 21.
+# The score is F1 of the labelled brackets, by the rules of evalb, on trees that
+# were not used for training. The search has the beam of the paper's parser, 21.
 
 # %% language="bash"
 # keras-transformer evaluate runs/parser --data runs/treebank --split valid

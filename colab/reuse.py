@@ -13,20 +13,21 @@
 # %% [markdown]
 # # The layers in models of your own
 #
-# Every layer of the Transformer is a Keras layer that works alone, on
-# TensorFlow, JAX and PyTorch. Here, on JAX: our encoder in a text classifier,
-# pre-norm and a gated feed-forward network as small subclasses, and multi-head
-# attention in a model of images. A few minutes on two CPU cores, no downloads.
+# Every layer of the Transformer is a Keras layer that you can use on its own,
+# on TensorFlow, JAX and PyTorch. This notebook runs on JAX. It puts our encoder
+# into a text classifier, writes pre-norm and a gated feed-forward network as
+# small subclasses, and uses multi-head attention in a model of images. It takes
+# a few minutes on two CPU cores and downloads nothing.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. The layers need
-# Keras and NumPy only.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The
+# layers need only Keras and NumPy.
 
 # %%
 import os
@@ -67,8 +68,8 @@ print("backend:", keras.backend.backend())
 # %% [markdown]
 # ## A text classifier
 #
-# Half of these English sentences are written backwards. The classifier is to
-# find out which: the words do not tell, only their order does.
+# Half of these English sentences are written backwards. The classifier has to
+# find out which. The words do not tell it, only their order does.
 
 # %%
 corpus = files("keras_transformer.train") / "data" / "demo"
@@ -131,9 +132,9 @@ accuracy = {"the paper's layer": fit(classifier, ids, labels)}
 # %% [markdown]
 # ## Pre-norm and a gated feed-forward network
 #
-# `Residual` alone decides in which order normalization, sub-layer, dropout and
-# residual connection come; `FeedForward` is the second sub-layer. Subclass one
-# of them, and pass the class.
+# `Residual` alone sets the order of normalization, sub-layer, dropout and
+# residual connection. `FeedForward` is the second sub-layer. To change one of
+# them, subclass it and pass the class.
 
 
 # %%
@@ -175,11 +176,11 @@ for name, value in accuracy.items():
     print(f"{name:20} {value:.1%}")
 
 # %% [markdown]
-# Without positions the encoder cannot see the order of the words: it is right
-# half of the time.
+# Without positions the encoder cannot see the order of the words, so it is
+# right only half of the time.
 #
-# The model is saved and loaded like any other; `get_config` of our layers gives
-# the arguments that they were made with, your classes included.
+# Save and load the model like any other. `get_config` of our layers returns the
+# arguments that they were made with, your classes included.
 
 # %%
 import tempfile
@@ -192,8 +193,8 @@ np.testing.assert_allclose(loaded(ids[:8]), classifier(ids[:8]), atol=1e-6)
 # %% [markdown]
 # ## Attention in a model of images
 #
-# Each image has two signs at any two of sixteen places. Are they the same sign?
-# A patch alone cannot tell: it has to find the other one. With multi-head
+# Each image has two signs at two of sixteen places. Are they the same sign? A
+# patch alone cannot tell: it has to find the other sign. With multi-head
 # attention each patch looks at all others at once.
 
 # %%
@@ -244,9 +245,9 @@ without = fit(make_vision_model(with_attention=False), images, same)
 print(f"with attention {with_attention:.1%}, without {without:.1%}")
 
 # %% [markdown]
-# What does it look at? `return_attention_scores` returns them too: one
-# map per head, a row per patch. The rows of the two signs are dark where they
-# found each other.
+# What does the model look at? `return_attention_scores` returns the scores too:
+# one map per head, with a row per patch. The rows of the two signs are dark
+# where they found each other.
 
 # %%
 attention = vision.get_layer("attention")

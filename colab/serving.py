@@ -13,19 +13,20 @@
 # %% [markdown]
 # # From a run to a served model
 #
-# A run is trained, exported as one SavedModel that takes text and returns
-# translations, and asked for translations over HTTP; then it is exported again,
-# to be used without TensorFlow. A few minutes on two CPU cores, no downloads.
+# This notebook trains a run, exports it as one SavedModel that takes text and
+# returns translations, and requests translations over HTTP. Then it exports the
+# run again, for use without TensorFlow. It takes a few minutes on two CPU cores
+# and downloads nothing.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. Colab's TensorFlow
-# is kept.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The next
+# cell keeps Colab's TensorFlow.
 
 # %%
 import os
@@ -60,7 +61,7 @@ sources[:3]
 
 # %% [markdown]
 # The command line writes a run: a folder with the configuration, the tokenizer
-# and the checkpoints. The other commands take it.
+# and the checkpoints. The other commands accept this folder.
 
 # %% language="bash"
 # rm -rf runs/en-de runs/models
@@ -75,8 +76,8 @@ sources[:3]
 # ## Export
 #
 # `export` writes a SavedModel that contains the tokenizer and the beam search,
-# and needs no code of this project. It is loaded and compared with the run
-# before it appears in its place. The folder `1` is its version.
+# and needs no code of this project. Before the SavedModel appears in its place,
+# it is loaded and compared with the run. The folder name `1` is its version.
 
 # %% language="bash"
 # keras-transformer export runs/en-de --output runs/models/en-de/1 \
@@ -86,8 +87,9 @@ sources[:3]
 # %% [markdown]
 # ## The SavedModel
 #
-# A server loads it in C++. In Python it takes three lines; the second registers
-# the operations of the tokenizer. Each signature takes and returns tensors.
+# A server loads the SavedModel in C++. In Python this takes three lines; the
+# second registers the operations of the tokenizer. Signatures take and return
+# tensors.
 
 # %%
 import tensorflow as tf
@@ -119,9 +121,9 @@ scored["perplexities"].numpy()
 # %% [markdown]
 # ## Serve
 #
-# In production the server is TensorFlow Serving: `docs/serving` has the files
-# that start it in Docker and on Kubernetes. For trying a model there is
-# `keras-transformer serve`, a page that also answers programs.
+# In production the server is TensorFlow Serving: `docs/serving` contains the
+# files that start it in Docker and on Kubernetes. To try a model, use
+# `keras-transformer serve`, a web page that also answers programs.
 
 # %%
 import json
@@ -165,7 +167,7 @@ def translate(text):
 translate("I am a student. Where is the book?")
 
 # %% [markdown]
-# Many requests at the same time:
+# We send many requests at the same time:
 
 # %%
 from concurrent.futures import ThreadPoolExecutor
@@ -188,8 +190,8 @@ server.wait()
 # %% [markdown]
 # ## Without a server and TensorFlow
 #
-# `--format litert` writes a model for LiteRT, TensorFlow's small runtime for
-# processors and devices. `--dtype int8` stores its weights in 8 bits.
+# Use `--format litert` to write a model for LiteRT, TensorFlow's small runtime
+# for processors and devices, and `--dtype int8` to store the weights in 8 bits.
 
 # %% language="bash"
 # keras-transformer export runs/en-de --output runs/models/litert \
@@ -227,8 +229,8 @@ for folder, size in sizes.items():
 # python runs/translate.py
 
 # %% [markdown]
-# `en-de`, which comes with the package, is such a model, of real sentences.
-# `keras-transformer serve en-de` opens a page to try it.
+# `en-de` is such a model. It comes with the package and is trained on real
+# sentences. Run `keras-transformer serve en-de` to try it on a web page.
 
 # %% language="bash"
 # keras-transformer translate en-de << END
@@ -239,7 +241,7 @@ for folder, size in sizes.items():
 # %% [markdown]
 # ## Where to go from here
 #
-# `docs/serving.md` has all signatures, the client for gRPC
-# (`kt.open_translator("grpc://...")`), threads and batches, and what has
-# been tested. `docs/litert.md` says which export to choose, and how programs in
-# other languages use that for LiteRT.
+# `docs/serving.md` describes all signatures, the client for gRPC
+# (`kt.open_translator("grpc://...")`), threads and batches, and the tests.
+# `docs/litert.md` helps you choose an export. It also describes how programs in
+# other languages use an export for LiteRT.

@@ -13,19 +13,20 @@
 # %% [markdown]
 # # Train a translator with `model.fit`, look into it, export and serve it
 #
-# The Transformer of [Attention Is All You Need](https://arxiv.org/abs/1706.03762)
-# on the small English–German corpus that is bundled with the package. Training
-# takes a few minutes on two CPU cores and downloads nothing.
+# This notebook trains the Transformer of
+# [Attention Is All You Need](https://arxiv.org/abs/1706.03762) on the small
+# English–German corpus that is bundled with the package. Training takes a few
+# minutes on two CPU cores and downloads nothing.
 
 # %% [markdown]
 # ## Install
 #
-# `make install` has installed everything for a local Jupyter. In Colab, bring
-# the project first, since the package is not on PyPI: pack a checkout with
+# In a local Jupyter, `make install` has installed everything. In Colab, bring
+# the project first, since the package is not on PyPI. Pack a checkout with
 # `git archive --output keras-transformer.zip HEAD`, upload the file with the
-# folder symbol at the left, and run in a new cell
-# `!unzip -q keras-transformer.zip -d keras-transformer`. Colab's TensorFlow
-# is kept.
+# folder symbol at the left, and run
+# `!unzip -q keras-transformer.zip -d keras-transformer` in a new cell. The next
+# cell keeps Colab's TensorFlow.
 
 # %%
 import os
@@ -51,7 +52,7 @@ STEPS_PER_EPOCH = int(os.environ.get("STEPS_PER_EPOCH", "200"))
 # ## A translator that is there already
 #
 # `en-de` comes with the package. It was trained on everyday sentences and
-# exported for LiteRT, and needs neither a download nor TensorFlow.
+# exported for LiteRT. It needs neither a download nor TensorFlow.
 
 # %%
 import keras_transformer as kt
@@ -81,8 +82,8 @@ for source, target in list(corpus.pairs("train"))[:5]:
 # %% [markdown]
 # ## Token ids
 #
-# Both languages share one SentencePiece vocabulary. Characters that are not in
-# it are encoded as bytes, so that there are no unknown tokens.
+# Both languages share one SentencePiece vocabulary. If a character is not in
+# it, it is encoded as bytes, so there are no unknown tokens.
 
 # %%
 tokenizer = kt.Tokenizer.train(corpus.texts("train"), vocab_size=2_000)
@@ -93,8 +94,8 @@ print([tokenizer.pieces(row) for row in ids])
 # %% [markdown]
 # ## Batches
 #
-# A batch contains sentences of similar length, to reduce padding, and has a
-# maximum number of tokens instead of a number of sentences.
+# A batch contains sentences of similar length, which reduces padding. Its size
+# is a maximum number of tokens instead of a number of sentences.
 
 # %%
 limits = dict(batch_tokens=4_096, max_length=32)
@@ -110,10 +111,10 @@ inputs, labels = next(iter(train_batches))
 # %% [markdown]
 # ## Model
 #
-# A smaller version of the paper's model, with the paper's optimizer, learning
-# rate schedule and label smoothing. `open_strategy` uses all GPUs of the
-# machine, or one device if there are none; `fit` computes the same model on any
-# number of them.
+# The model is a smaller version of the paper's, with the paper's optimizer,
+# learning rate schedule and label smoothing. `open_strategy` uses all GPUs of
+# the machine, or one device if there are none. `fit` computes the same on any
+# number.
 
 # %%
 import keras
@@ -145,10 +146,10 @@ history = model.fit(
 # %% [markdown]
 # ## A training step of your own
 #
-# `Transformer` is a Keras model: a subclass may override `train_step`, as in
+# `Transformer` is a Keras model, so a subclass may override `train_step`, as in
 # Keras' guides. R-Drop (Liang et al. 2021, arXiv 2106.14448) computes each
-# batch twice with different dropout, and pulls the two predictions together.
-# On several GPUs the optimizer adds up the gradients of the replicas: divide a
+# batch twice with different dropout, and pulls the two predictions together. On
+# several GPUs the optimizer adds up the gradients of the replicas: divide a
 # term of your own by their number. `compute_loss` does so itself.
 
 # %%
@@ -201,8 +202,8 @@ tuned_history = tuned.fit(
 # %% [markdown]
 # ## Translate
 #
-# Beam search with the parameters of the paper: four beams, length penalty 0.6.
-# The score is the log-probability divided by the length penalty.
+# We use beam search with the parameters of the paper: beam size 4 and length
+# penalty 0.6. The score is the log-probability divided by the length penalty.
 
 # %%
 translator = kt.Translator(
@@ -218,10 +219,10 @@ for text, score in zip(translation.texts, translation.scores, strict=True):
 # %% [markdown]
 # ## See how the search found it
 #
-# The page draws the beam search as a tree: each step shows what the decoder
+# The page draws the beam search as a tree. Each step shows what the decoder
 # reads, its most probable tokens, and which hypotheses are kept, finished or
-# pruned. Choose a token to see its hypothesis. `keras-transformer plot trace`
-# writes the page to a file.
+# pruned. Choose a token to see its hypothesis. To write the page to a file, use
+# `keras-transformer plot trace`.
 
 # %%
 trace = kt.trace(translator, "I am a student.")
@@ -230,7 +231,7 @@ trace.to_html()
 # %% [markdown]
 # ## Evaluate
 #
-# sacreBLEU's BLEU and chrF on sentences that were not used for training.
+# We compute BLEU and chrF with sacreBLEU, on held-out sentences.
 
 # %%
 from keras_transformer.train.evaluation import describe, evaluate
@@ -241,9 +242,9 @@ print(describe(results))
 # %% [markdown]
 # ## Plot the attention
 #
-# One map per head of the last decoder layer. Each row belongs to a position of
-# the German output and shows which English tokens it attends to while the next
-# token is predicted. The page below it has all layers and heads.
+# There is one map per head of the last decoder layer. Each row belongs to a
+# position of the German output and shows which English tokens it attends to
+# while the next token is predicted. The page below shows all layers and heads.
 
 # %%
 # %matplotlib inline
@@ -256,7 +257,7 @@ kt.plotting.attention_page(attention)
 # %% [markdown]
 # ## Export
 #
-# One SavedModel takes text and returns text, in TensorFlow Serving for example.
+# The SavedModel takes text and returns text, for example in TensorFlow Serving.
 # `save` loads it and compares the scores of given texts.
 
 # %%
@@ -272,9 +273,9 @@ outputs = translate(text=tf.constant(["I am a student"]))
 # %% [markdown]
 # ## Serve
 #
-# TensorFlow Serving is for production; `docs/serving.md` and the notebook
-# `serving` are about it. To try a model, `make_app` makes a small web page,
-# which is what `keras-transformer serve` starts for a run.
+# TensorFlow Serving is for production; see `docs/serving.md` and the notebook
+# `serving`. To try a model, `make_app` makes a small web page, which
+# `keras-transformer serve` starts for a run.
 
 # %%
 import json

@@ -12,37 +12,38 @@ _TITLES = {
 }
 _PAGE = """# Names of weights
 
-Names of the weights of a Transformer here (`keras_transformer.weights`), in the
-paper, in Marian models of Hugging Face, in Marian, OpenNMT-tf and CTranslate2.
+This page lists the names of the weights of a Transformer here
+(`keras_transformer.weights`), in the paper, in Hugging Face's Marian models,
+and in Marian, OpenNMT-tf and CTranslate2.
 `docs/weights_page.py` makes this page from the table that all converters use,
 `keras_transformer/convert/weight_table.py`.
 
 ## In a layer
 
 A name begins with the layer. `{{stack}}` is encoder or decoder, `{{i}}` counts
-layers from 0, `{{n}}` from 1. Cross-attention is the decoder's.
+layers from 0, `{{n}}` from 1. Only the decoder has cross-attention.
 
 {layers}
 
-Then comes the part, and a suffix that follows it or replaces its `*`:
+Then comes the part. A suffix follows it, or replaces the `*` in it:
 
 {parts}
 
 {leaves}
 
-`{{pre}}` is `_pre` with pre-norm, else nothing; `{{side}}` is `input` with
-pre-norm, else `output`.
+In pre-norm models `{{pre}}` is `_pre` and `{{side}}` is `input`. In others
+`{{pre}}` is empty and `{{side}}` is `output`.
 
 Kernels are `[inputs, outputs]` here, in Marian and in OpenNMT-tf, and
-`[outputs, inputs]` in Hugging Face and CTranslate2. In CTranslate2 the parts
-with one name are one matrix, in the order of the table.
+`[outputs, inputs]` in Hugging Face and CTranslate2. In CTranslate2, parts with
+the same name are one matrix, in the order of the table.
 
 ## Others
 
-Embeddings are `[V, d_model]`, but the output's own matrix is `[d_model, V]` in
-Marian and in OpenNMT-tf. Tied embeddings have the name of the first here;
-Hugging Face calls the matrix of all three `model.shared.weight`, Marian `Wemb`.
-Only pre-norm has final normalizations.
+Embeddings are `[V, d_model]`. In Marian and in OpenNMT-tf, a separate output
+matrix is `[d_model, V]`. Tied embeddings have the name of the first one here.
+If all three are tied, Hugging Face calls the matrix `model.shared.weight` and
+Marian `Wemb`. Only pre-norm models have final normalizations.
 
 {others}
 """

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from keras_transformer.inference.shortlist import Shortlist
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.text import Tokenizer
 

@@ -19,9 +19,9 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.export import writing
-from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
@@ -16,7 +16,7 @@ from keras_transformer.train.data.corpus import Corpus
 
 
 def evaluate(
-    translator: BaseTranslator,
+    translator: Translator,
     corpus: Corpus,
     split: str,
     target: str | None = None,

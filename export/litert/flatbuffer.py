@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.litert.listed_output import LENGTH, OFFSET, SIZE
+from keras_transformer.litert.shortlist import LENGTH, OFFSET, SIZE
 from keras_transformer.support.startup import explain_missing_packages
 
 with explain_missing_packages():

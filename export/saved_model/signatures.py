@@ -126,7 +126,7 @@ class Signatures(tf.Module):
                 self._engine.max_length,
             )
             limits = tf.cast(limits, tf.int32)
-            result = self._engine.search_tensors(
+            result = self._engine.graphs.search_tensors(
                 source, prefix, limits, search, count
             )
             is_empty = source_lengths[:, None] == 1  # the end token alone

@@ -8,9 +8,9 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.inference.records import Translation
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.text_arguments import read_text
 
@@ -122,13 +122,13 @@ class _Handler(ModelHandler):
         self._path = str(read_folder(model).path.absolute())
         self._threads = threads
 
-    def load_model(self) -> BaseTranslator:
+    def load_model(self) -> Translator:
         return open_translator(self._path, threads=self._threads)
 
     def run_inference(
         self,
         batch: Sequence[tuple[Any, str | bytes]],
-        model: BaseTranslator,
+        model: Translator,
         inference_args: dict | None = None,
     ) -> list[Translated | Failed]:
         records: list[Translated | Failed] = []
@@ -164,7 +164,7 @@ class _Handler(ModelHandler):
 
 
 def _translate_halves(
-    translator: BaseTranslator, texts: list[str]
+    translator: Translator, texts: list[str]
 ) -> list[Translation | Exception]:
     """Translates texts, and halves of them where the translator fails."""
     try:

@@ -29,7 +29,7 @@ from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.inference.translator import Translator
     from keras_transformer.train.data.corpus import Corpus
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
@@ -270,20 +270,21 @@ class ModelFlags:
         kind: type[Search] = BeamSearch,
         reads_many: bool = False,
         workers: int | None = None,
-    ) -> "BaseTranslator":
+    ) -> "Translator":
         """Opens runs, with their own search except for the given settings."""
         if reads_many and workers != 1:
             # TensorFlow reads it when it is imported: on CPU each core
             # computes a batch of its own.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+        folders = [read_folder(run) for run in runs]
         settings = None
         if search or kind is Sampling:
-            default = read_folder(runs[0]).search or BeamSearch()
+            default = folders[0].search or BeamSearch()
             settings = converted(default, kind)
             settings = dataclasses.replace(settings, **(search or {}))
         options = vars(self).copy()
         translator = open_translator(
-            runs,
+            folders,
             search=settings,
             num_translations=num_translations or 1,
             task=task,

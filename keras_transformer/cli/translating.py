@@ -85,11 +85,12 @@ def translate(
         )
     problems: Counter[str] = Counter()
     with terminal.open_output(output) as stream:
-        parses = not read_folder(runs[0]).task.targets_are_text
+        first = read_folder(runs[0])
+        parses = not first.task.targets_are_text
         if (tokenized or one_line) and not parses:
             raise InputError("--tokenized and --one-line need a parser.")
         translator = model.open(
-            runs,
+            [first, *runs[1:]],
             {**(search or {}), **(sampling or {})},
             num_translations,
             ParsingTask(split_words=False) if tokenized else None,
@@ -223,7 +224,8 @@ def evaluate(
         as_json: Print the results as a JSON object.
     """
     with terminal.open_output(None) as stdout:
-        corpus = _open_corpus(read_folder(runs[0]), data, reading)
+        first = read_folder(runs[0])
+        corpus = _open_corpus(first, data, reading)
         is_only = data is not None and len(corpus.splits) == 1
         split = split or (corpus.splits[0] if is_only else "test")
         corpus.pairs(split)  # raises if there is no such split
@@ -231,7 +233,9 @@ def evaluate(
         if not others and os.path.isfile(part.data[0]):  # a name as news.en
             file = without_suffix(os.path.basename(part.data[0]))
             name = os.path.splitext(file)[0]
-        translator = model.open(runs, search, reads_many=True, workers=workers)
+        translator = model.open(
+            [first, *runs[1:]], search, reads_many=True, workers=workers
+        )
         from keras_transformer.train import evaluation
 
         checkpoints = translator.checkpoints

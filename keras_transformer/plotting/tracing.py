@@ -12,6 +12,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
 from keras_transformer.support import fields
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
 
 
@@ -143,9 +144,13 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ```
     """
     fields.check_values(fields.POSITIVE_INTEGER, num_tokens=num_tokens)
-    translator.check_trace()
+    if not translator.has_trace:
+        raise InputError(
+            "A trace needs a run on the TensorFlow backend, and beam search. "
+            f"Received: search={translator.search}"
+        )
     text, ids = translator.read_one(text)
-    limit = int(translator.limits([ids], [[]])[0])
+    limit = int(translator.backend.limits([ids], [[]])[0])
     ids = [*ids, translator.tokenizer.source_eos_id]
     num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
     recorder = _Recorder(translator, text, ids, limit, num_tokens)
@@ -169,7 +174,7 @@ class _Recorder:
     num_tokens: int
 
     def run(self, search: BeamSearch, count: int) -> SearchTrace:
-        searcher, state = self.translator.engine.beam_search_steps(
+        searcher, state = self.translator.engine.graphs.beam_search_steps(
             self.ids, self.limit, search, count
         )
         steps = []

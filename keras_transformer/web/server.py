@@ -12,7 +12,7 @@ from keras_transformer.support.startup import explain_missing_packages
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.inference.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _SECONDS_TO_FINISH = 5  # for requests when the server is stopped
 
 
 def make_app(
-    translator: "BaseTranslator",
+    translator: "Translator",
     name: str,
     max_characters: int,
     allowed_hosts: Collection[str] = (),
@@ -101,7 +101,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    translator: "BaseTranslator",
+    translator: "Translator",
     name: str,
     listening: socket.socket,
     max_characters: int,

@@ -120,7 +120,8 @@ def test_dtypes_of_a_format(fake, tmp_path):
 
 def test_parsers_are_not_exported(fake, tmp_path):
     parser = copy.copy(fake)
-    parser.task = ParsingTask()
+    parser.backend = copy.copy(fake.backend)
+    parser.backend.task = ParsingTask()
     with pytest.raises(InputError, match="parsing"):
         write(parser, tmp_path / "new")
 
@@ -198,6 +199,6 @@ def test_probes_are_shortened(tokenizer, tmp_path):
 )
 def test_translations(fake, tmp_path, format, dtype, search, is_compared):
     translator = copy.copy(fake)
-    translator.search = search
+    translator.backend.search = search
     arguments = translator, tmp_path / "model", format, dtype
     assert is_written(*arguments, text="different") != is_compared

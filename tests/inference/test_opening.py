@@ -85,8 +85,8 @@ def test_exports_describe_themselves(export):
     [
         ("{", "JSON"),
         ("", "JSON"),
-        ("[]", "different program"),
-        ('{"search": {}}', "different program"),
+        ("[]", "JSON object"),
+        ('{"search": {}}', "runs"),
         (json.dumps({**METADATA, **LITERT, "search": [4]}), "search"),
         (json.dumps({**METADATA, **LITERT, "max_length": None}), "max_length"),
     ],
@@ -128,7 +128,7 @@ def test_an_export_is_not_a_run(export):
     ids=lambda options: next(iter(options)),
 )
 def test_options_for_runs(export, options):
-    with pytest.raises(InputError, match=f"{next(iter(options))}="):
+    with pytest.raises(InputError, match=f"^{next(iter(options))} is"):
         kt.open_translator(export, **options)
 
 
@@ -141,11 +141,9 @@ def test_an_export_is_used_alone(run, litert):
     ("kind", "options", "received"),
     [
         ("saved_model", dict(search=BeamSearch()), "BeamSearch"),
-        ("saved_model", dict(num_translations=3), "num_translations=3"),
-        ("saved_model", dict(num_translations=0), "num_translations=0"),
         ("litert", dict(search=Sampling()), "Sampling"),
-        ("litert", dict(search=BeamSearch(5)), "beam_size=5"),
-        ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram=2"),
+        ("litert", dict(search=BeamSearch(5)), "beam_size.*5"),
+        ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),
     ],
 )
 def test_searches_that_an_export_lacks(request, kind, options, received):

@@ -26,7 +26,6 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def __init__(self):
         self.requests = []
         self.failures = []  # codes of the next answers
-        self.signatures = ["serving_default", "translate_prefix", "score"]
         self.seconds = 0.0
         self.lock = threading.Lock()
 
@@ -54,7 +53,7 @@ class FakeService(prediction_service_pb2_grpc.PredictionServiceServicer):
     def GetModelMetadata(self, request, context):
         assert list(request.metadata_field) == ["signature_def"]
         signatures = get_model_metadata_pb2.SignatureDefMap()
-        for name in self.signatures:
+        for name in ("serving_default", "translate_prefix", "score"):
             signature = signatures.signature_def[name]
             string = tf.string.as_datatype_enum
             signature.inputs["text"].dtype = string
@@ -107,12 +106,6 @@ def test_requests(fake, service):
     assert sorted(batches) == [[length] * 4 for length in range(4)]
     names = {x.model_spec.signature_name for x in service.requests}
     assert names == {"serving_default"}
-
-
-def test_a_model_of_a_different_program(fake, service):
-    service.signatures = ["other"]
-    with pytest.raises(InputError, match="/en-de"):
-        fake()
 
 
 @pytest.fixture

@@ -35,6 +35,7 @@ def table_translator(table, search, max_length):
         return "".join(x for x in pieces(ids) if x != "</s>"), False
 
     side = types.SimpleNamespace(pieces=pieces)
+    graphs = types.SimpleNamespace(beam_search_steps=beam_search_steps)
     return types.SimpleNamespace(
         search=search,
         num_translations=search.beam_size,
@@ -45,11 +46,11 @@ def table_translator(table, search, max_length):
             vocab_size=len(LETTERS),
             source_eos_id=EOS,
         ),
-        engine=types.SimpleNamespace(beam_search_steps=beam_search_steps),
+        engine=types.SimpleNamespace(graphs=graphs),
+        backend=types.SimpleNamespace(limits=lambda *sides: [max_length]),
         task=types.SimpleNamespace(decode=decode),
-        check_trace=lambda: None,
+        has_trace=True,
         read_one=lambda text: (text, [4]),
-        limits=lambda sources, prefixes: [max_length],
     )
 
 

@@ -1,4 +1,4 @@
-"""`GraphEngine`: searches with Keras models in TensorFlow graphs.
+"""`GraphSearch`: searches with Keras models in TensorFlow's graphs.
 
 Letters: B = batch, S = source length, p = prefix length.
 """
@@ -7,52 +7,31 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-import numpy as np
 import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.engine import Ids
-from keras_transformer.inference.keras_engine import KerasEngine, make_step
+from keras_transformer.inference.keras_engine import make_step
 from keras_transformer.model import Transformer
-from keras_transformer.support.startup import decoding_workers
-from keras_transformer.text import Tokenizer
-from keras_transformer.text.ids import padded
+from keras_transformer.text.ids import SpecialIds
 
 _IDS = tf.TensorSpec([None, None], tf.int32)
 _LIMITS = tf.TensorSpec([None], tf.int32)
 _COUNT = tf.TensorSpec([], tf.int32)
 
 
-class GraphEngine(KerasEngine):
-    """Searches with one or more models; see `KerasEngine`.
-
-    On CPU, several workers with one thread each are up to twice as fast: set
-    `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
-    """
-
-    has_trace = True
+class GraphSearch:
+    """Searches with the models of a `KerasEngine`. It traces a search once."""
 
     def __init__(
-        self, models: Sequence[Transformer], tokenizer: Tokenizer
+        self, models: Sequence[Transformer], special_ids: SpecialIds
     ) -> None:
-        super().__init__(models, tokenizer)
-        self._graphs: dict[Any, Callable] = {}
+        self._models = models
+        self._special_ids = special_ids
+        self._graphs: dict[Search, Callable] = {}
         self._traced_variables: list[Any] = []
-        self.recommended_workers = decoding_workers()
-
-    def search(
-        self,
-        sources: Sequence[Ids],
-        prefixes: Sequence[Ids],
-        limits: np.ndarray,
-        settings: Search,
-        count: int,
-    ) -> SearchResult:
-        ids = (padded(x, self.special_ids.pad_id) for x in (sources, prefixes))
-        result = self.search_tensors(*ids, limits, settings, count)
-        return SearchResult(*(x.numpy() for x in result))
 
     def search_tensors(
         self,
@@ -62,19 +41,21 @@ class GraphEngine(KerasEngine):
         settings: Search,
         count: int | tf.Tensor,
     ) -> SearchResult:
-        """Searches for padded ids `[B, S]` and `[B, p]`; see `search`.
+        """Searches for padded ids `[B, S]` and `[B, p]`; see `Engine.search`.
 
         In a graph, fields of the settings may be scalar tensors.
         """
-        ids = source, prefix, limits
         if any(map(tf.is_tensor, vars(settings).values())):
-            return self._search_tensors(*ids, count, settings)
+            return self._build(source, prefix, limits, count, settings)
+        result = self._graph(settings)(source, prefix, limits, count)
         # Clients of a served model read n from the shapes.
-        shapes = [None, count, None], [None, count], [None, count]
-        result = self._graph(settings)(*ids, count)
-        return SearchResult(*map(tf.ensure_shape, result, shapes))
+        return SearchResult(
+            ids=tf.ensure_shape(result.ids, [None, count, None]),
+            scores=tf.ensure_shape(result.scores, [None, count]),
+            lengths=tf.ensure_shape(result.lengths, [None, count]),
+        )
 
-    def _search_tensors(
+    def _build(
         self,
         source: tf.Tensor,
         prefix: tf.Tensor,
@@ -82,22 +63,26 @@ class GraphEngine(KerasEngine):
         count: tf.Tensor,
         settings: Search,
     ) -> SearchResult:
+        """Searches, operation by operation."""
         # The maximum of an empty batch is negative.
         longest = tf.maximum(tf.reduce_max(limits), 0)
         step, caches = make_step(
-            self.models, source, longest, settings.num_hypotheses
+            self._models, source, longest, settings.num_hypotheses
         )
-        tokens = {**self.special_ids._asdict(), "prefix": prefix}
-        arguments = [step, caches, limits]
+        ids = self._special_ids._asdict()
         if isinstance(settings, BeamSearch):
-            return decoding.beam_search(*arguments, settings, count, **tokens)
+            return decoding.beam_search(
+                step, caches, limits, settings, count, **ids, prefix=prefix
+            )
         # The keys of samples are hash values of ids without padding.
         words = tf.strings.as_string(source) + " "
-        words = tf.where(source != self.special_ids.pad_id, words, "")
+        words = tf.where(source != self._special_ids.pad_id, words, "")
         joined = tf.strings.reduce_join(words, axis=1)
         keys = tf.strings.to_hash_bucket_fast(joined, 2**62)
-        result = decoding.sample(*arguments, keys, settings, **tokens)
-        return SearchResult(*(x[:, :count] for x in result))
+        result = decoding.sample(
+            step, caches, limits, keys, settings, **ids, prefix=prefix
+        )
+        return SearchResult._make(values[:, :count] for values in result)
 
     def beam_search_steps(
         self, source: Ids, limit: int, settings: BeamSearch, count: int
@@ -105,21 +90,23 @@ class GraphEngine(KerasEngine):
         """Returns a beam search of one source, and its first state."""
         limits = tf.constant([limit], tf.int32)
         source = tf.constant([source], tf.int32)
-        step, caches = make_step(self.models, source, limit, settings.beam_size)
-        ids = self.special_ids._asdict()
+        beam_size = settings.beam_size
+        step, caches = make_step(self._models, source, limit, beam_size)
+        ids = self._special_ids._asdict()
         searcher = decoding.BeamSearcher(step, settings, count, **ids)
         return searcher, searcher.start(caches, limits, None)
 
     def _graph(self, settings: Search) -> Callable:
         """Returns the graph of a search, traced once."""
         # LoRA, quantization and replaced layers create new variables.
-        variables = [x for model in self.models for x in model.variables]
+        variables = [x for model in self._models for x in model.variables]
         if list(map(id, variables)) != list(map(id, self._traced_variables)):
-            self._traced_variables, self._graphs = variables, {}
+            self._traced_variables = variables
+            self._graphs = {}
         if settings not in self._graphs:
             # AutoGraph is not needed, and takes longer than tracing.
             self._graphs[settings] = tf.function(
-                functools.partial(self._search_tensors, settings=settings),
+                functools.partial(self._build, settings=settings),
                 [_IDS, _IDS, _LIMITS, _COUNT],
                 autograph=False,
             )
