@@ -136,7 +136,7 @@ class Job:
                 "TensorBoard is not installed. Run `pip install tensorboard`."
             )
         if recipe.scored_sentences and "valid" in corpus.splits:
-            task.check_metrics(corpus.target, [task.watched_metric])
+            task.check_metrics(corpus.target, task.default_metrics[:1])
         if self.past is not None:
             self._check_past(self.past)
 

@@ -64,7 +64,7 @@ def make_signatures(
 
     def encode(inputs: Tensors) -> Tensors:
         pairs = [_memory(model, inputs, max_length) for model in models]
-        return _by_name("memory_", itertools.chain(*pairs))
+        return _by_name("memory_", itertools.chain.from_iterable(pairs))
 
     def decode_step(inputs: Tensors) -> Tensors:
         new: list[parts.Pair] = []
@@ -129,7 +129,7 @@ def _decode_step_inputs(
     shapes: dict[str, list] = {"ids": [None], "position": [1]}
     shapes["forced_ids"] = [None, 1]
     pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
-    for n, attention in enumerate(_attentions(*models)):
+    for n, attention in enumerate(_attentions(models)):
         heads = attention.num_heads
         shapes |= {f"heads_{heads}": [None, heads, None]}
         shapes |= {f"joint_{heads}": [None]}
@@ -190,7 +190,7 @@ def _memory(
         normalize = norm and parts.prepare_normalization(norm)
         projections = [
             prepare_dense(dense, "float32")
-            for attention in _attentions(model)
+            for attention in _attentions([model])
             for dense in (attention.key_projection, attention.value_projection)
         ]
     x = embed(inputs["ids"], inputs["positions"])
@@ -254,7 +254,7 @@ def _rows(n: int, inputs: Tensors) -> IndexedRows:
     return IndexedRows(n, inputs[f"heads_{n}"], inputs.get(f"joint_{n}"))
 
 
-def _attentions(*models: Transformer) -> list[Any]:
+def _attentions(models: Iterable[Transformer]) -> list[Any]:
     return [x.cross_attention for m in models for x in m.decoder.layers]
 
 

@@ -1,7 +1,8 @@
 """Shortlists: the few target ids that may translate the ids of a source.
 
-The product with their rows of the output matrix is a small model of its own.
-Letters: L = ids in order, d = d_model, C = candidates of a hypothesis.
+export/shortlist.py makes them. The product with their rows of the output matrix
+is a small model of its own. Letters: L = ids in order, d = d_model,
+C = candidates of a hypothesis.
 """
 
 import itertools

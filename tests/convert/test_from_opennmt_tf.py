@@ -167,7 +167,7 @@ def test_damaged_checkpoints(tmp_path):
     with pytest.raises(InputError, match="ckpt-10"):
         read(tmp_path)
     index.unlink()
-    with pytest.raises(InputError, match="ckpt-100.index"):
+    with pytest.raises(InputError, match=r"opennmt-tf \(ckpt\*.index"):
         read(tmp_path)
 
 
@@ -177,8 +177,6 @@ def test_damaged_checkpoints(tmp_path):
         ({}, "no YAML file"),
         ({"a.yml": "data: {}", "b.yaml": "data: {}"}, "a.yml, b.yaml"),
         ({"a.yml": "model_dir: run"}, "a.yml"),
-        ({"a.yml": "data: run"}, "a.yml, data, .* str"),
-        ({"a.yml": "data: {}\nparams: 3"}, "a.yml, params, .* int"),
         ({"a.yml": "data: ["}, "a.yml"),
     ],
 )
