@@ -63,6 +63,11 @@ class Export:
                 path = max(versions, key=lambda x: int(x.name))
             file = path / "assets.extra" / METADATA_FILE
         metadata = read_json(file) if file.is_file() else {}
+        if kind == "litert" and "largest_beam_size" not in metadata:
+            raise InputError(
+                "An export to open must be a SavedModel or a folder for "
+                f"LiteRT. Received: {path}, for a different program"
+            )
         check_types(file, metadata, types)
         search = None
         if "temperature" not in metadata["search"]:  # sampling

@@ -96,6 +96,11 @@ def connect(address: str, num_translations: int | None = None) -> Translator:
     response.metadata["signature_def"].Unpack(described)
     signatures = described.signature_def
     outputs = signatures["serving_default"].outputs
+    if "translations" not in outputs:
+        raise InputError(
+            "A served model must have been written by `export`. Received: "
+            f"{address}, where serving_default does not return translations"
+        )
     exported = outputs["translations"].tensor_shape.dim[1].size
     backend = ServedBackend(
         predict,

@@ -85,8 +85,8 @@ def test_exports_describe_themselves(export):
     [
         ("{", "JSON"),
         ("", "JSON"),
-        ("[]", "JSON object"),
-        ('{"search": {}}', "runs"),
+        ("[]", "different program"),
+        ('{"search": {}}', "different program"),
         (json.dumps({**METADATA, **LITERT, "search": [4]}), "search"),
         (json.dumps({**METADATA, **LITERT, "max_length": None}), "max_length"),
     ],
