@@ -98,7 +98,7 @@ def trained_with(monkeypatch):
         found.append(values)
         raise Stop
 
-    monkeypatch.setattr(batching, "one_pass", lambda *_: "valid")
+    monkeypatch.setattr(batching, "one_pass", lambda *_, **__: "valid")
     monkeypatch.setattr(batching, "make_batches", make_batches)
     monkeypatch.setattr(Transformer, "fit", model_fit)
     return found
