@@ -5,6 +5,7 @@ Nothing here needs TensorFlow.
 
 import dataclasses
 import functools
+import importlib.util
 import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -15,7 +16,6 @@ from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import PreparedCorpus
@@ -151,9 +151,10 @@ class Request:
                 "Training needs data, unless `output` contains a run to resume."
             )
         recipe = self.resolved_recipe
-        if recipe.tensorboard:
-            with explain_missing_packages(InputError):
-                import tensorboard  # noqa: F401
+        if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
+            raise InputError(
+                "TensorBoard is not installed. Run `pip install tensorboard`."
+            )
         if recipe.scored_sentences and "valid" in corpus.splits:
             metric = corpus.task.watched_metric
             corpus.task.check_metrics(corpus.target, [metric])

@@ -68,8 +68,6 @@ def open_strategy(name: str = "auto") -> Strategy:
 def _join_workers(resolver: _Resolver) -> Strategy:
     """Returns the strategy of all workers once they are connected."""
     cluster = resolver.cluster_spec()
-    if not cluster:
-        raise ValueError("there is no cluster")
     own = cluster.task_address(resolver.task_type, resolver.task_id)
     others = [x for job in cluster.as_dict().values() for x in job if x != own]
     with contextlib.ExitStack() as stack:
@@ -139,9 +137,8 @@ def distribute(
     if workers == 1:
         return batches
     replicas = strategy.num_replicas_in_sync // workers
-    if not among_workers:
-        index, workers = 0, 1
-    first, parts = index * replicas, workers * replicas
+    first = index * replicas if among_workers else 0
+    parts = workers * replicas if among_workers else replicas
 
     def shares(*batch: Any) -> tf.data.Dataset:
         rows = tf.shape(batch[1])[0]
