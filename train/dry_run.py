@@ -27,7 +27,7 @@ def try_steps(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
-    model = fitting.new_model(config, recipe, strategy)
+    model = fitting.compiled_model(config, recipe, strategy)
     fitting.report_data(data, recipe)
     order = fitting.batch_order(data, recipe, strategies.worker(strategy))
     pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)

@@ -1,10 +1,8 @@
 """Compiles a model, restores the state of its run, and fits it."""
 
-import contextlib
 import dataclasses
 import logging
 import math
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -44,7 +42,7 @@ def fit(
         strategy: Where to train.
     """
     worker = strategies.worker(strategy)
-    model = new_model(run.config, recipe, strategy)
+    model = compiled_model(run.config, recipe, strategy)
     step = _restore(model, run)
     report_data(data, recipe)
     order = batch_order(data, recipe, worker)
@@ -62,15 +60,21 @@ def fit(
     checkpoints = callbacks.Checkpoints(
         run if worker.is_chief else None, recipe.max_to_keep, counter
     )
+    progress = callbacks.Progress(counter)
     chain = [counter, callbacks.CheckFinite()]
     if worker.is_chief:
-        texts = valid_texts if valid is not None else []
-        chain += _reports(model, run, recipe, texts, counter)
+        if valid is not None and recipe.scored_sentences:
+            chain.append(_validation_score(model, run, recipe, valid_texts))
+            progress.score = chain[-1].name
+        chain.append(progress)
+        if recipe.tensorboard:
+            folder = str(run.path / "tensorboard")
+            chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
     chain += [log, stopping, checkpoints]
     if valid is not None:
         valid = strategies.distribute(valid, strategy, among_workers=True)
     epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
-    with _ended_callbacks(chain, checkpoints):
+    try:
         # Twice if training was stopped in the middle of an epoch.
         while counter.step < recipe.steps and not stopping.is_exhausted():
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
@@ -86,16 +90,27 @@ def fit(
                 verbose=0,  # `Progress` prints
                 callbacks=chain,
             )
+    except (KeyboardInterrupt, SystemExit, OSError, tf.errors.OpError):
+        progress.close()  # its bar, under which the message would be
+        logger.info(
+            f"training: stopped at step {counter.step:,}; the same command "
+            f"resumes after step {checkpoints.saved_step:,}"
+        )
+        raise
+    finally:
+        # Keras calls `on_train_end` only if nothing is raised.
+        progress.close()
+        checkpoints.restore_handlers()
     if stopping.is_exhausted():
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
         )
 
 
-def new_model(
+def compiled_model(
     config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
 ) -> Transformer:
-    """Sets the seed of a training, and returns its compiled model."""
+    """Sets the seed, and returns a new model that is ready for `fit`."""
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
@@ -104,13 +119,6 @@ def new_model(
     warmup = recipe.warmup_steps
     rate = recipe.learning_rate_scale * (config.d_model * warmup) ** -0.5
     logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
-    return compiled_model(config, recipe, strategy)
-
-
-def compiled_model(
-    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
-) -> Transformer:
-    """Returns a new model with the loss and the optimizer of a recipe."""
     with strategy.scope():
         # The training state refers to variables by name.
         model = Transformer(config, dtype=recipe.dtype, name="transformer")
@@ -208,50 +216,16 @@ def _validation_batches(
     )
 
 
-def _reports(
+def _validation_score(
     model: Transformer,
     run: Run,
     recipe: Recipe,
     valid_texts: list[tuple[str, str]],
-    counter: callbacks.StepCounter,
-) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that score, log and plot, in this order."""
-    chain: list[keras.callbacks.Callback] = []
-    label = ""
-    if valid_texts and recipe.scored_sentences:
-        greedy = dataclasses.replace(run.search, beam_size=1)
-        translator = Translator(model, run.tokenizer, greedy, task=run.task)
-        places = range(len(valid_texts))
-        drawn = sample(places, recipe.scored_sentences, recipe.seed)
-        pairs = [valid_texts[place] for place in sorted(drawn)]
-        score = callbacks.ValidationScore(translator, pairs, run.languages[1])
-        chain.append(score)
-        label = run.task.metrics[score.metric]
-    chain.append(callbacks.Progress(counter, label))
-    if recipe.tensorboard:
-        folder = str(run.path / "tensorboard")
-        chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
-    return chain
-
-
-@contextlib.contextmanager
-def _ended_callbacks(
-    chain: list[keras.callbacks.Callback], checkpoints: callbacks.Checkpoints
-) -> Iterator[None]:
-    """Ends all callbacks if training is stopped, which Keras does not."""
-    try:
-        yield
-    except BaseException as error:
-        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
-        # An ExitStack calls all of them, even if one fails.
-        with contextlib.ExitStack() as stack:
-            if isinstance(error, expected):
-                stack.callback(
-                    logger.info,
-                    f"training: stopped at step {checkpoints.counter.step:,}; "
-                    "the same command resumes after step "
-                    f"{checkpoints.saved_step:,}",
-                )
-            for callback in reversed(chain):
-                stack.callback(callback.on_train_end)
-        raise
+) -> callbacks.ValidationScore:
+    """Returns the callback that scores a sample of the validation texts."""
+    greedy = dataclasses.replace(run.search, beam_size=1)
+    translator = Translator(model, run.tokenizer, greedy, task=run.task)
+    places = range(len(valid_texts))
+    drawn = sample(places, recipe.scored_sentences, recipe.seed)
+    pairs = [valid_texts[place] for place in sorted(drawn)]
+    return callbacks.ValidationScore(translator, pairs, run.languages[1])

@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder
@@ -112,7 +114,12 @@ def train(
         strategy = strategies.open_strategy(strategy)
     worker = strategies.worker(strategy)
     if dry_run:
-        _try_steps(request, strategy, worker)
+        from keras_transformer.train.dry_run import try_steps
+
+        with tempfile.TemporaryDirectory() as folder:
+            data = _prepared_data(request, Path(folder, "data"), worker)
+            config = with_ids_of(data.tokenizer, request.resolved_config)
+            try_steps(config, data, request.resolved_recipe, strategy)
         return None
     with contextlib.ExitStack() as stack:
         if worker.is_chief:
@@ -120,23 +127,11 @@ def train(
                 _create(request, Path(output), worker)
             stack.enter_context(locked(output))
         # The other workers wait here until the chief has created the run.
-        strategies.check_same_request(strategy, request.arguments())
+        strategies.broadcast_from_chief(strategy, np.array(0))
         run = Run.open(output)
         check_resumable(run, request, worker.count)
         _resume(run, request, strategy, worker)
     return Run.open(output) if worker.is_chief else None
-
-
-def _try_steps(
-    request: Request, strategy: "tf.distribute.Strategy", worker: "Worker"
-) -> None:
-    """Tries a few steps with the data in a temporary folder."""
-    from keras_transformer.train.dry_run import try_steps
-
-    with tempfile.TemporaryDirectory() as folder:
-        data = _prepared_data(request, Path(folder, "data"), worker)
-        config = with_ids_of(data.tokenizer, request.resolved_config)
-        try_steps(config, data, request.resolved_recipe, strategy)
 
 
 def _create(request: Request, output: Path, worker: "Worker") -> None:
@@ -169,7 +164,8 @@ def _prepared_data(
     request: Request, folder: Path, worker: "Worker"
 ) -> PreparedCorpus:
     """Returns the corpus if it is prepared; else prepares it in a folder."""
-    data, recipe = request.corpus, request.resolved_recipe
+    data = request.corpus
+    recipe = request.resolved_recipe
     check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
     if not isinstance(data, PreparedCorpus):
         logger.info(f"preparing: {data.name}")
