@@ -40,7 +40,7 @@ def checkpoints_at(run, *steps):
 def test_more_checkpoints_than_there_are(run):
     with pytest.raises(InputError, match=str(run.path)):
         choose_checkpoints(run, 1)
-    with pytest.raises(InputError, match="at most 2.*last=3"):
+    with pytest.raises(InputError, match="last must be at most 2.*: 3$"):
         choose_checkpoints(checkpoints_at(run, 1, 2), 3)
 
 
