@@ -210,10 +210,6 @@ class Progress(keras.callbacks.Callback):
         self._last_line = now
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        self.close()
-
-    def close(self) -> None:
-        """Ends the bar."""
         self._bar.close()
 
 
@@ -258,11 +254,8 @@ class Checkpoints(keras.callbacks.Callback):
         if self._received and number == signal.SIGINT:
             signal.default_int_handler(number, frame)  # KeyboardInterrupt
         self._received = self._received or number
-        message = (
-            "\nSaving after this step. Press Ctrl-C again to stop now without "
-            "saving.\n"
-        )
-        os.write(2, message.encode())  # `print` is not reentrant
+        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
+        os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         is_last = self.counter.step >= self.counter.last_step
@@ -289,10 +282,6 @@ class Checkpoints(keras.callbacks.Callback):
             sys.exit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        self.restore_handlers()
-
-    def restore_handlers(self) -> None:
-        """Restores the handlers of signals."""
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers = {}

@@ -35,11 +35,7 @@ def fit(
 ) -> None:
     """Trains the model of a run to the end of its recipe.
 
-    Args:
-        run: The run. Only the chief writes to it.
-        data: Its prepared corpus.
-        recipe: How to train.
-        strategy: Where to train.
+    Each worker calls it with the run's data; only the chief writes to the run.
     """
     worker = strategies.worker(strategy)
     model = compiled_model(run.config, recipe, strategy)
@@ -51,8 +47,7 @@ def fit(
     valid = _validation_batches(valid_texts, data, recipe)
     if valid is None and recipe.patience is not None:
         logger.warning(
-            f"patience={recipe.patience} is ignored: there is no validation "
-            "data"
+            f"patience={recipe.patience} is ignored: no validation data"
         )
     counter = callbacks.StepCounter(step, recipe.steps)
     log = CSVLog(run.path / "log.csv", step, worker.is_chief)
@@ -91,16 +86,16 @@ def fit(
                 callbacks=chain,
             )
     except (KeyboardInterrupt, SystemExit, OSError, tf.errors.OpError):
-        progress.close()  # its bar, under which the message would be
+        progress.on_train_end()  # ends the bar before the message
         logger.info(
             f"training: stopped at step {counter.step:,}; the same command "
             f"resumes after step {checkpoints.saved_step:,}"
         )
         raise
     finally:
-        # Keras calls `on_train_end` only if nothing is raised.
-        progress.close()
-        checkpoints.restore_handlers()
+        # Keras calls it only if nothing is raised.
+        progress.on_train_end()
+        checkpoints.on_train_end()
     if stopping.is_exhausted():
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"

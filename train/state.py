@@ -60,10 +60,9 @@ def read_step(run: Run) -> int:
 @contextlib.contextmanager
 def _open_state(run: Run) -> Iterator[tuple[dict, Mapping[str, Any]]]:
     """Yields the header and the arrays of the state, which are read later."""
-    with (
-        explain_damage(run.state_path, "a training state", _ADVICE),
-        np.load(run.state_path) as file,
-    ):
+    path = run.state_path
+    expected = "a training state"
+    with explain_damage(path, expected, _ADVICE), np.load(path) as file:
         yield json.loads(str(file["header"])), file
 
 

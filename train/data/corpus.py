@@ -128,7 +128,8 @@ def open_corpora(
         entries: For each corpus its `data`, `source`, `target` and `columns`,
             as in `open_corpus`; `weight`, how often a pass reads each of its
             pairs (default: 1); and `tag`, such as `<bt>` or `>>fra<<`, which
-            is prepended to its sources. Only `data` is required.
+            is prepended to its sources. Separate several tags by spaces, and
+            begin with the language. Only `data` is required.
         source: Source language of entries without one.
         target: Target language of entries without one.
 

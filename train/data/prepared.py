@@ -40,16 +40,10 @@ _ADVICE = (
 
 @dataclasses.dataclass(frozen=True)
 class PreparedCorpus(Corpus):
-    """A corpus with the split `train` as token ids.
-
-    Args:
-        tokenizer: The tokenizer of the ids.
-        max_length: Maximum tokens of a text, with the end token.
-        num_shards: Number of files of ids.
-    """
+    """A corpus with the split `train` as token ids."""
 
     tokenizer: Tokenizer
-    max_length: int
+    max_length: int  # tokens of a text, with the end token
     num_shards: int
 
     @property

@@ -45,19 +45,9 @@ class Reader:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class CorpusEntry:
-    """The description of a corpus, as an entry of `open_corpora`.
+    """One of several corpora; `open_corpora` documents its values.
 
-    It is the same in Python, in the flag `--corpora`, in `train.yaml` and in
-    `prepared.json`.
-
-    Args:
-        data: As in `open_corpus`.
-        source: Language code of the source, or None if it is unknown.
-        target: Language code of the target, or None.
-        columns: As in `open_corpus`.
-        weight: How often a pass over all corpora reads each pair of this one.
-        tag: Prepended to its sources: a tag such as `<bt>` or `>>fra<<`, or
-            several, separated by spaces. Only the first may be a language.
+    They are the same in `--corpora`, in `train.yaml` and in `prepared.json`.
     """
 
     data: list[str]
@@ -65,7 +55,7 @@ class CorpusEntry:
     target: str | None = None
     columns: tuple[int, int] | None = None
     weight: float = 1.0
-    tag: str | None = None
+    tag: str | None = None  # or several, separated by spaces
 
     @property
     def tags(self) -> list[str]:
@@ -91,15 +81,10 @@ class CorpusEntry:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Part(CorpusEntry):
-    """An opened entry: a part of a corpus. Most corpora consist of one.
+    """An opened entry: a part of a corpus. Most corpora consist of one."""
 
-    Args:
-        splits: The pairs of source and target of each split.
-        statistics: Counts of the split `train`, if it is prepared.
-    """
-
-    splits: Mapping[str, Iterable[tuple[str, str]]]
-    statistics: Statistics | None = None
+    splits: Mapping[str, Iterable[tuple[str, str]]]  # source and target
+    statistics: Statistics | None = None  # of the split `train`, if prepared
 
     def __post_init__(self) -> None:
         check_values(POSITIVE_NUMBER, weight=self.weight)
