@@ -40,14 +40,14 @@ class CheckpointFolder:
         if self.best_path.exists():
             by_name["best"] = self.best_path
         by_name["last"] = checkpoints[-1]
-        checkpoint = by_name.get("last" if name is None else str(name))
-        if checkpoint is None:
+        key = "last" if name is None else str(name)
+        if key not in by_name:
             raise InputError(
                 f"must be one of {', '.join(by_name)}, which {self.path} "
                 f"contains. Received: {name}",
                 argument="checkpoint",
             )
-        return checkpoint
+        return by_name[key]
 
     def save_checkpoint(
         self, model: "keras.Model", step: int, max_to_keep: int

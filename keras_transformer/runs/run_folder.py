@@ -23,7 +23,6 @@ from keras_transformer.text import Tokenizer
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
-_REQUEST = "train.yaml"
 _TYPES = {
     **dict.fromkeys(("model", "statistics"), dict),
     **dict.fromkeys(("task", "tokenizer"), str),
@@ -109,29 +108,20 @@ class Run(CheckpointFolder):
             statistics: Numbers and origin of the training data.
             request: The arguments of its training, if any.
         """
-        task = task or TranslationTask()
-        run = cls(
-            path=Path(path),
-            config=config,
-            task=task,
-            search=search or task.search,
-            languages=languages,
-            statistics=dict(statistics or {}),
-            tokenizer_digest=tokenizer.digest,
-        )
-        (run.path / "checkpoints").mkdir(parents=True)
-        tokenizer.save_files(run.path)
-        if request is not None:
-            run.save_request(request)
+        Path(path, "checkpoints").mkdir(parents=True)
+        tokenizer.save_files(path)
         values = {
-            "task": task.name,
+            "task": (task or TranslationTask()).name,
             "model": config.to_dict(),
-            "search": search and dataclasses.asdict(search),
+            "search": None if search is None else dataclasses.asdict(search),
             "languages": languages,
-            "statistics": run.statistics,
+            "statistics": dict(statistics or {}),
             "tokenizer": tokenizer.digest,
         }
-        files.write_json(run.path / "config.json", values)
+        files.write_json(Path(path, "config.json"), values)
+        run = cls.open(path)
+        if request is not None:
+            run.save_request(request)
         return run
 
     @property
@@ -184,7 +174,7 @@ class Run(CheckpointFolder):
         """The arguments of its training; {} for an imported model."""
         import yaml
 
-        file = self.path / _REQUEST
+        file = self.path / "train.yaml"
         if not file.exists():
             return {}
         advice = "Restore it: it repeats the flags of the training."
@@ -196,11 +186,14 @@ class Run(CheckpointFolder):
         """Writes `train.yaml`, for `train --config`."""
         import yaml
 
-        values = {name: x for name, x in request.items() if x is not None}
         # Numbers of NumPy become those of Python.
-        values = json.loads(json.dumps(values, default=lambda x: x.item()))
-        flags = {name.replace("_", "-"): x for name, x in values.items()}
-        with files.atomic_write(self.path / _REQUEST) as partial:
+        values = json.loads(json.dumps(request, default=lambda x: x.item()))
+        flags = {
+            name.replace("_", "-"): value
+            for name, value in values.items()
+            if value is not None
+        }
+        with files.atomic_write(self.path / "train.yaml") as partial:
             text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)
             partial.write_text(text, "utf-8")
 

@@ -35,7 +35,8 @@ def load_weights(model: "keras.Model", path: Path) -> None:
         with h5py.File(path) as file:
             check_checksum(file)
         model.load_weights(path)
-        if invalid := not_finite(model.weights):
+        invalid = not_finite(model.weights)
+        if invalid:
             raise ValueError(f"NaN or infinity in {invalid[0]}")
 
 
