@@ -23,11 +23,9 @@ from keras_transformer.text import Tokenizer
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
-_TYPES = {
-    **dict.fromkeys(("model", "statistics"), dict),
-    **dict.fromkeys(("task", "tokenizer"), str),
-    "languages": list,
-}
+_TYPES = dict(
+    model=dict, statistics=dict, task=str, tokenizer=str, languages=list
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -70,7 +68,6 @@ class Run(CheckpointFolder):
         search = task.search
         if values.get("search"):
             search = BeamSearch.from_dict(values["search"], str(file))
-        source, target = values["languages"]
         with name_file(file):
             config = TransformerConfig.from_dict(values["model"])
         return cls(
@@ -78,7 +75,7 @@ class Run(CheckpointFolder):
             config=config,
             task=task,
             search=search,
-            languages=(source, target),
+            languages=tuple(values["languages"]),
             statistics=values["statistics"],
             tokenizer_digest=values["tokenizer"],
         )
