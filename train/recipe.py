@@ -56,7 +56,7 @@ class Recipe:
     )
     label_smoothing: float = described(FRACTION, "label-smoothing ε", 0.1)
     gradient_accumulation_steps: int = _positive(
-        "micro-batches per step: less memory, the same update", 1
+        "micro-batches per step: less memory, same update", 1
     )
     clip_norm: float | None = described(
         POSITIVE_NUMBER,
@@ -67,8 +67,8 @@ class Recipe:
         "number of checkpoints to keep, besides the best by validation score", 5
     )
     patience: int | None = _positive(
-        "epochs without a lower validation loss after which training stops; "
-        "by default never",
+        "epochs without a lower validation loss before training stops; by "
+        "default never",
         None,
     )
     scored_sentences: int = described(

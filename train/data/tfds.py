@@ -83,7 +83,7 @@ def _explained(name: str) -> Iterator[None]:
         yield
     except Exception as error:
         # Further lines may list all datasets.
-        reason = str(error).strip().partition("\n")[0]
+        reason, *_ = str(error).strip().splitlines() or [""]
         raise InputError(
             "tfds: must be followed by a readable dataset and its config, "
             "such as tfds:wmt14_translate/de-en. "
