@@ -27,6 +27,7 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
+from keras_transformer.train.data.reading import CorpusEntry
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
@@ -54,17 +55,6 @@ def as_flags(text: str, flags: Mapping[str, str]) -> str:
 
 
 # === Values ===
-
-
-class CorpusEntry(TypedDict, total=False):
-    """One of several corpora, as in `kt.train.open_corpora`."""
-
-    data: list[str]
-    weight: float
-    tag: str
-    source: str
-    target: str
-    columns: tuple[int, int]
 
 
 def accept_empty(annotation: Any, value: Any) -> None:

@@ -119,7 +119,7 @@ def test_find_checkpoint_by_name(run, model):
     found = [run.find_checkpoint(name) for name in ("7", 20, "last", None)]
     assert found == [first, last, last, last]
     for name in ("best", 0, ""):
-        with pytest.raises(InputError, match=f"7, 20, last.*={name}"):
+        with pytest.raises(InputError, match=f"7, 20, last,.*: {name}$"):
             run.find_checkpoint(name)
     run.save_best(model, 7, 1.0)
     assert run.find_checkpoint("best") == run.best_path

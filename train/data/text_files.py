@@ -36,12 +36,6 @@ def open_folder(
     }
     languages = sorted({name.partition(".")[2] for name in files})
     content = f"The folder contains files for: {', '.join(languages) or 'none'}"
-    if not source or not target:
-        raise InputError(
-            "A folder requires the language codes of source and target, the "
-            f"extensions of its files. Received: {folder} with "
-            f"source={source!r}, target={target!r}. {content}"
-        )
     splits = {}
     for split in SPLITS:
         sides = [f"{split}.{source}", f"{split}.{target}"]
@@ -57,8 +51,10 @@ def open_folder(
             )
     if not splits:
         raise InputError(
-            f"A folder must contain train.{source} and train.{target}, or the "
-            f"same for valid or test. Received: {folder}. {content}"
+            "A folder must contain train.SOURCE and train.TARGET, or the same "
+            "for valid or test. Pass these extensions as source and target. "
+            f"Received: {folder} with source={source!r}, target={target!r}. "
+            f"{content}"
         )
     return splits
 
@@ -70,13 +66,15 @@ def open_two_files(paths: Sequence[str]) -> Reader:
 
 
 def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for pair in itertools.zip_longest(*map(_read_lines, paths)):
+    source, target = paths
+    lines = itertools.zip_longest(_read_lines(source), _read_lines(target))
+    for pair in lines:
         if None in pair:
-            counts = (sum(1 for _ in _read_lines(path)) for path in paths)
-            sides = map("{} with {} lines".format, paths, counts)
+            counts = [sum(1 for _ in _read_lines(path)) for path in paths]
             raise InputError(
                 "Both sides of a corpus must contain the same number of lines. "
-                f"Received: {', '.join(sides)}"
+                f"Received: {source} with {counts[0]} lines, {target} with "
+                f"{counts[1]} lines"
             )
         yield pair
 
@@ -97,7 +95,8 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
         columns = 1, 2
         _warn_of_numbers(path, lines)
     check_values(_COLUMNS, columns=columns)
-    return Reader(path, functools.partial(_read_table, path, *columns))
+    source, target = columns
+    return Reader(path, functools.partial(_read_table, path, source, target))
 
 
 def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:

@@ -41,9 +41,8 @@ def open_splits(
         languages = sorted(features.keys())
     if source not in languages or target not in languages:
         raise InputError(
-            f"source and target must be features of {name}: "
-            f"{', '.join(languages)}. Received: source={source!r}, "
-            f"target={target!r}"
+            f"Source and target must be features of {name}: "
+            f"{', '.join(languages)}. Received: {source} and {target}"
         )
     with _explained(name):
         builder.download_and_prepare()
@@ -72,7 +71,8 @@ def _read(
         )
         pairs = examples.map(lambda x: tuple(x[side] for side in features))
         for batch in without_tuning(pairs.batch(_BATCH)):
-            for pair in zip(*(side.numpy() for side in batch), strict=True):
+            sources, targets = (side.numpy().tolist() for side in batch)
+            for pair in zip(sources, targets, strict=True):
                 yield tuple(x.decode().replace("\0", "") for x in pair)
 
 

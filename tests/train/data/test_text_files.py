@@ -80,9 +80,9 @@ def test_columns(tmp_path, columns):
 @pytest.mark.parametrize("columns", [(0, 1), (1,), (1, 2, 3), ("1", 2)])
 def test_invalid_columns(tmp_path, columns):
     path = write_lines(tmp_path / "a.tsv", ["a\tb\tc"])
-    with pytest.raises(InputError, match=rf"columns=\({columns[0]!r}"):
+    with pytest.raises(InputError, match=rf"columns .*\({columns[0]!r}"):
         open_corpus(path, columns=columns)
-    with pytest.raises(InputError, match="columns="):
+    with pytest.raises(InputError, match="columns requires"):
         open_corpus(write_sides(tmp_path), columns=(1, 2))
 
 
