@@ -1,6 +1,5 @@
 """`translate`: text files to files of translations, with many workers."""
 
-import codecs
 import os
 import uuid
 from collections import Counter
@@ -23,6 +22,7 @@ from keras_transformer.cli.flags import PositiveInteger
 from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
+from keras_transformer.support.lines import stripped
 from keras_transformer.support.startup import available_cores
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
@@ -126,9 +126,7 @@ def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     file = FileSystems.open(path, compression_type="uncompressed")
     with file, decompressed(file, path) as lines:
         for number, line in enumerate(lines, start=1):
-            if number == 1:  # some editors write a byte order mark
-                line = line.removeprefix(codecs.BOM_UTF8)
-            yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")
+            yield (name, number), stripped(line, number)
 
 
 def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:

@@ -31,7 +31,7 @@ def decompressed(file: BinaryIO, path: str | os.PathLike) -> Iterator[BinaryIO]:
         return
     damage = [EOFError, OSError, zlib.error, lzma.LZMAError]
     if suffix == ".zst":
-        with explain_missing_packages(InputError):
+        with explain_missing_packages():
             import backports.zstd as zstd
         damage.append(zstd.ZstdError)
     read = _READERS.get(suffix) or zstd.open

@@ -83,7 +83,8 @@ def described(
 ) -> Any:
     """Returns a dataclass field; it may be None if its default is None.
 
-    The description is in lower case and without a full stop.
+    The description begins with a verb or a noun, in lower case, and names no
+    other field: it is the help of a flag, too. It has no full stop.
     """
     metadata = {"rule": rule, "description": description}
     return dataclasses.field(default=default, metadata=metadata)
@@ -94,34 +95,26 @@ def check_values(rule: Rule, **values: Any) -> None:
     for name, value in values.items():
         if not rule.accepts(value):
             raise InputError(
-                f"{name} must be {rule.expected}. Received: {name}={value!r}"
+                f"must be {rule.expected}. Received: {value!r}", argument=name
             )
 
 
 def check_fields(record: Any) -> None:
-    """Checks all described fields of a dataclass instance.
+    """Raises an InputError unless all described fields are valid.
 
     NumPy scalars become Python numbers. A field may also be a symbolic
     tensor, such as an input of an exported signature. The graph has to check
     its value with `Rule.in_range`.
     """
-    problems = []
     for field in dataclasses.fields(record):
-        rule, value = field.metadata["rule"], getattr(record, field.name)
+        value = getattr(record, field.name)
         if isinstance(value, np.generic):
             value = value.item()
             object.__setattr__(record, field.name, value)
-        optional = field.default is None
-        if hasattr(value, "graph"):  # a symbolic tensor
-            continue
-        if not (optional and value is None) and not rule.accepts(value):
-            problems.append(
-                f"{field.name} must be {rule.expected}"
-                f"{' or None' if optional else ''}. "
-                f"Received: {field.name}={value!r}"
-            )
-    if problems:
-        raise InputError("\n".join(problems))
+        is_absent = value is None and field.default is None
+        is_symbolic = hasattr(value, "graph")
+        if not is_absent and not is_symbolic:
+            check_values(field.metadata["rule"], **{field.name: value})
 
 
 def document_fields(cls: type) -> type:
@@ -135,10 +128,6 @@ def document_fields(cls: type) -> type:
         lines += textwrap.wrap(
             text, 80, initial_indent=" " * 4, subsequent_indent=" " * 8
         )
-    lines += [
-        "",
-        "Raises:",
-        "    InputError: If values are invalid; the message lists all of them.",
-    ]
+    lines += ["", "Raises:", "    InputError: If a value is invalid."]
     cls.__doc__ = inspect.cleandoc(cls.__doc__) + "\n\n" + "\n".join(lines)
     return cls

@@ -53,7 +53,7 @@ def make_app(
             "allowed_hosts must be complete names. Received: "
             + ", ".join(wrong)
         )
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
         from fastapi.exceptions import RequestValidationError

@@ -71,7 +71,7 @@ def test_a_state_that_cannot_be_read_is_not_damaged(model, run, monkeypatch):
         raise OSError(errno.EIO, "Input/output error")
 
     monkeypatch.setattr(np, "load", fail)
-    with pytest.raises(OSError, match="output error: .*state.npz"):
+    with pytest.raises(OSError, match="output error"):
         load_state(run, model)
 
 
