@@ -43,8 +43,8 @@ class TransformerConfig:
     d_ff: int = _positive("inner width of the feed-forward networks", 2048)
     num_heads: int = _positive("attention heads, the paper's h", 8)
     d_k: int | None = _positive(
-        "width of one head's queries and keys; by default the model's width over "
-        "the number of heads",
+        "width of one head's queries and keys; by default the model's width "
+        "over the number of heads",
         None,
     )
     d_v: int | None = _positive(

@@ -31,8 +31,8 @@ def causal_mask(length: Any) -> Any:
     if length is None or len(shape) not in (0, 2, 3):
         raise ValueError(
             "length must be an integer, a scalar tensor, or a tensor [B, T] or "
-            f"[B, T, d]. Received: {length}. In a functional Keras model, where "
-            "ops.shape(x)[1] is None, pass the tensor: causal_mask(x)."
+            f"[B, T, d]. Received: {length}. In a functional Keras model pass "
+            "the tensor: causal_mask(x)."
         )
     if len(shape):
         # A symbolic tensor has no length to number the positions by.

@@ -6,7 +6,6 @@ The annotations of a command are its flags, and its docstring is their help.
 import dataclasses
 import functools
 import os
-import re
 import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ import keras_transformer as kt
 from keras_transformer.decoding.settings import (
     BeamSearch,
     Sampling,
-    Search,
     converted,
 )
 from keras_transformer.inference.opening import open_translator, read_folder
@@ -36,23 +34,6 @@ if TYPE_CHECKING:
 RARE = ", rarely needed"
 
 
-def as_flags(text: str, flags: Mapping[str, str]) -> str:
-    """Replaces names of arguments in a message by their flags."""
-
-    def replace(match: re.Match) -> str:
-        name = next(filter(None, match.groups()))
-        space = " " if match[0].endswith("=") else ""
-        return flags[name] + space if name in flags else match[0]
-
-    start = r"(?<![\w/.-])"  # not within a path or a flag
-    return re.sub(
-        rf"^(\w+)(?= must be)|{start}(\w+)=|{start}(\w+_\w+)\b"
-        r"|the argument `(\w+)`",
-        replace,
-        text,
-    )
-
-
 # === Values ===
 
 
@@ -65,10 +46,6 @@ class CorpusEntry(TypedDict, total=False):
     source: str
     target: str
     columns: tuple[int, int]
-
-
-def accept_empty(annotation: Any, value: Any) -> None:
-    """Accepts any value. `Annotated` takes `validator=()` for none."""
 
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -103,12 +80,11 @@ def flags_of(
     shown = Group(title, sort_key=order)
     hidden = Group(title + RARE, sort_key=order + 0.5)
     types = typing.get_type_hints(cls)
-    names = {name: f"--{name.replace('_', '-')}" for name in types}
     flags = {}
     for field in dataclasses.fields(cls):
         if field.name in without:
             continue
-        description = as_flags(field.metadata["description"], names)
+        description = field.metadata["description"]
         default = default_of(field)
         parameter = Parameter(
             group=shown if common is None or field.name in common else hidden,
@@ -136,14 +112,13 @@ _search_flags = functools.partial(
     default_of=lambda field: f"{field.default}, unless the run has its own",
 )
 SearchFlags = _search_flags(common=("beam_size", "alpha"))
-ScoreFlags = _search_flags(
-    without=vars(BeamSearch()).keys() - {"alpha", "length_penalty"}
-)
+_SEARCH = {field.name for field in dataclasses.fields(BeamSearch)}
+ScoreFlags = _search_flags(without=_SEARCH - {"alpha", "length_penalty"})
 SamplingFlags = flags_of(
     Sampling,
     "Sampling",
     5,
-    without=vars(BeamSearch()),
+    without=_SEARCH,
     common=("temperature", "top_k", "top_p"),
 )
 FilterFlags = flags_of(
@@ -156,14 +131,12 @@ FilterFlags = flags_of(
 
 # === Flags of several commands ===
 
-_RUN = (
-    "Folder that `train`, `average` or `import` wrote, or name on the Hugging "
-    "Face Hub, such as Helsinki-NLP/opus-mt-en-de"
+_RUN = "Run folder, or Hub name (Helsinki-NLP/opus-mt-en-de)"
+_MODEL = (
+    "Run folder, Hub name (Helsinki-NLP/opus-mt-en-de), SavedModel, LiteRT "
+    "folder, or en-de, the included model"
 )
-_EXPORT = ", or a SavedModel or export for LiteRT, or en-de, the included model"
-_AVERAGED = (
-    "; the probabilities of several runs with the same tokenizer are averaged."
-)
+_ENSEMBLE = ". Several runs with one tokenizer form an ensemble."
 _DATA = (
     "A folder of {train,valid,test}.LANGUAGE or, for parsing, of "
     "{train,valid,test}.mrg; two text files; a .tsv file; "
@@ -172,8 +145,8 @@ _DATA = (
 )
 
 RunFlag = Annotated[str, Parameter(help=f"{_RUN}.")]
-RunsFlag = Annotated[list[str], Parameter(help=_RUN + _AVERAGED)]
-ModelsFlag = Annotated[list[str], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
+RunsFlag = Annotated[list[str], Parameter(help=_RUN + _ENSEMBLE)]
+ModelsFlag = Annotated[list[str], Parameter(help=_MODEL + _ENSEMBLE)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
 RunCorpusFlag = Annotated[
     CorpusFlag, Parameter(help=f"{_DATA} (default: the training data).")
@@ -248,8 +221,8 @@ class ModelFlags:
 
     Args:
         checkpoint: A step, best (by validation score) or last (default: last).
-        dtype: Type of weights and computation: float32 (default), or bfloat16
-            and float16, which take half the space, and more time on CPUs
+        dtype: Type of weights and computation: float32 (default), bfloat16 or
+            float16. The last two take half the space, and more time on CPUs
             without instructions for them.
         tag: Tag to add to sources without one; bt is short for `<bt>`.
         no_shortlist: Ignore the shortlist of an export.
@@ -267,29 +240,36 @@ class ModelFlags:
         search: Mapping[str, Any] | None,
         num_translations: int | None = None,
         task: Task | None = None,
-        kind: type[Search] = BeamSearch,
+        sampling: Mapping[str, Any] | None = None,
         reads_many: bool = False,
         workers: int | None = None,
     ) -> "Translator":
-        """Opens runs, with their own search except for the given settings."""
+        """Opens runs, with their own search except for the given settings.
+
+        With `sampling`, which may be empty, the search draws samples.
+        """
         if reads_many and workers != 1:
             # TensorFlow reads it when it is imported: on CPU each core
             # computes a batch of its own.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
         folders = [read_folder(run) for run in runs]
         settings = None
-        if search or kind is Sampling:
-            default = folders[0].search or BeamSearch()
-            settings = converted(default, kind)
-            settings = dataclasses.replace(settings, **(search or {}))
-        options = vars(self).copy()
+        if search or sampling is not None:
+            settings = folders[0].search or BeamSearch()
+            if sampling is not None:
+                settings = converted(settings, Sampling)
+            changes = {**(search or {}), **(sampling or {})}
+            settings = dataclasses.replace(settings, **changes)
         translator = open_translator(
             folders,
+            checkpoint=self.checkpoint,
+            dtype=self.dtype,
+            target_language=self.target_language,
+            tag=self.tag,
+            shortlist=not self.no_shortlist,
             search=settings,
             num_translations=num_translations or 1,
             task=task,
-            shortlist=not options.pop("no_shortlist"),
-            **options,
         )
         if workers or reads_many:
             translator.workers = workers or translator.recommended_workers

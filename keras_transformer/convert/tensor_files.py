@@ -11,7 +11,6 @@ import numpy as np
 
 from keras_transformer.convert import torch_files
 from keras_transformer.support import errors
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
 explain_damage = functools.partial(

@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
 from keras_transformer.support.startup import explain_missing_packages
 

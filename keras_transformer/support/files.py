@@ -120,15 +120,26 @@ def read_yaml(
 ) -> Any:
     """Returns the value of a YAML document; `name` is its name in errors.
 
-    With `as_texts`, numbers and words like `no` and `null` stay strings.
+    With `as_texts`, numbers and words like `no` stay strings, and what is null
+    is left out.
     """
     with explain_missing_packages():
         import yaml
-    loaders = yaml.SafeLoader, yaml.BaseLoader
-    if yaml.__with_libyaml__:
-        loaders = yaml.CSafeLoader, yaml.CBaseLoader
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with explain_damage(name, "YAML"):
-        return yaml.load(content, loaders[as_texts])
+        if as_texts:
+            return _as_texts(yaml.compose(content, loader))
+        return yaml.load(content, loader)
+
+
+def _as_texts(node: Any) -> Any:
+    """Returns the value of a YAML node."""
+    if node.id == "mapping":
+        null = "tag:yaml.org,2002:null"
+        return {x.value: _as_texts(y) for x, y in node.value if y.tag != null}
+    if node.id == "sequence":
+        return [_as_texts(item) for item in node.value]
+    return node.value
 
 
 def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:

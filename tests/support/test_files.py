@@ -224,8 +224,8 @@ def test_a_link_to_a_new_folder(tmp_path):
 
 
 def test_yaml():
-    content = b"a: [1, 2]\nno: 1.5\n"
-    assert read_yaml(content, "a.yml") == {"a": [1, 2], False: 1.5}
+    content = b"a: [1, 2]\nno: 1.5\nb: null\n"
+    assert read_yaml(content, "a.yml") == {"a": [1, 2], False: 1.5, "b": None}
     texts = read_yaml(content, "a.yml", as_texts=True)
     assert texts == {"a": ["1", "2"], "no": "1.5"}
 

@@ -111,7 +111,7 @@ def test_a_dataset_that_cannot_be_prepared(tfds_data_dir, monkeypatch, problem):
     monkeypatch.setattr(builder, "download_and_prepare", fail)
     name = type(problem).__name__
     with pytest.raises(
-        InputError, match=f"tiny_translate/de-en must .*: {name}: "
+        InputError, match=f"de-en must .*: {name}: "
     ):
         open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
 
