@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from keras_transformer.litert.shortlist import Shortlist
-from keras_transformer.support.compressed import decompressed
+from keras_transformer.support.text_files import read_lines
 from keras_transformer.text import Tokenizer
 
 Table = Iterable[np.ndarray]  # source ids, target ids, P(target | source)
@@ -52,11 +52,11 @@ def read_lexicon(tokenizer: Tokenizer, file: str | os.PathLike) -> Shortlist:
     sides = tokenizer.target, tokenizer.source
     ids = [{piece: i for i, piece in enumerate(x.pieces())} for x in sides]
     rows = []
-    with open(file, "rb") as content, decompressed(content, file) as lines:
-        for target, source, probability in map(bytes.split, lines):
-            row = ids[1].get(source.decode()), ids[0].get(target.decode())
-            if None not in row:  # NULL, no word
-                rows.append((*row, float(probability)))
+    for line in read_lines(file):
+        target, source, probability = line.split(" ")
+        row = ids[1].get(source), ids[0].get(target)
+        if None not in row:  # NULL, no word
+            rows.append((*row, float(probability)))
     columns = map(np.array, zip(*rows, strict=True))
     # The ids of Marian's vocabularies are sorted by frequency.
     return _best(tokenizer, columns, np.arange(_FREQUENT))

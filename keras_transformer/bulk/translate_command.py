@@ -19,11 +19,10 @@ from keras_transformer.bulk.translate_transform import (
     Translated,
 )
 from keras_transformer.cli.flags import PositiveInteger
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
-from keras_transformer.support.lines import stripped
 from keras_transformer.support.startup import available_cores
+from keras_transformer.support.text_files import decompressed, encoded_lines
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 
@@ -123,10 +122,12 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
 
 def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     """Yields the lines of a file, with its name and their numbers as keys."""
-    file = FileSystems.open(path, compression_type="uncompressed")
-    with file, decompressed(file, path) as lines:
-        for number, line in enumerate(lines, start=1):
-            yield (name, number), stripped(line, number)
+    number = 0
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        for lines in encoded_lines(decompressed(file, path), path):
+            for line in lines:
+                number += 1
+                yield (name, number), line
 
 
 def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:

@@ -9,12 +9,11 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
-from keras_transformer.support.lines import arriving_lines
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.support.text_files import arriving_lines, decompressed
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -90,8 +89,8 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
     The lines before an invalid line are yielded before the error.
     """
     for path in paths or ():
-        with open(path, "rb") as file, decompressed(file, path) as stream:
-            yield from arriving_lines(stream, path)
+        with open(path, "rb") as file:
+            yield from arriving_lines(decompressed(file, path), path)
     if not paths:
         lists = arriving_lines(sys.stdin.buffer, "Standard input")
         if sys.stdin.isatty():

@@ -15,9 +15,9 @@ from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
-from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.text_files import without_suffix
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.text import split_sentences as split_into_sentences
 from keras_transformer.train.data.corpus import Corpus

@@ -8,10 +8,9 @@ import re
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 
-from keras_transformer.support.compressed import without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import Rule, check_values
-from keras_transformer.support.lines import read_lines
+from keras_transformer.support.text_files import read_lines, without_suffix
 from keras_transformer.train.data.reading import SPLITS, Reader
 
 logger = logging.getLogger(__name__)

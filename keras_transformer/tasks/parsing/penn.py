@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from keras_transformer.support.lines import read_lines
+from keras_transformer.support.text_files import read_lines
 from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
 
 _warn = functools.cache(logging.getLogger(__name__).warning)  # once per file

@@ -110,9 +110,7 @@ def test_a_dataset_that_cannot_be_prepared(tfds_data_dir, monkeypatch, problem):
     builder = tfds.core.DatasetBuilder
     monkeypatch.setattr(builder, "download_and_prepare", fail)
     name = type(problem).__name__
-    with pytest.raises(
-        InputError, match=f"de-en must .*: {name}: "
-    ):
+    with pytest.raises(InputError, match=f"de-en must .*: {name}: "):
         open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
 
 
