@@ -5,11 +5,11 @@ Docstrings, error messages and command-line flags of `TransformerConfig` and
 """
 
 import dataclasses
-import functools
 import inspect
 import math
 import textwrap
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from keras_transformer.support.errors import InputError
 class Rule(NamedTuple):
     """Which values a field accepts."""
 
-    is_type: Callable[[Any], bool]
+    value_type: type | UnionType
     expected: str  # as in "NAME must be EXPECTED"
-    # Whether a number is in the range. Tensors are compared element by element.
+    # Whether a value is in the range. Tensors are compared element by element.
     in_range: Callable[[Any], Any] = lambda value: True
     choices: tuple[str, ...] = ()
 
@@ -30,52 +30,61 @@ class Rule(NamedTuple):
         """Returns whether a value is valid."""
         if isinstance(value, np.generic):
             value = value.item()
-        return self.is_type(value) and bool(self.in_range(value))
+        if isinstance(value, bool):  # an integer in Python
+            return self.value_type is bool
+        return isinstance(value, self.value_type) and bool(self.in_range(value))
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    is_finite = isinstance(value, float) and math.isfinite(value)
-    # Far larger integers overflow as floats.
-    return (_is_integer(value) and abs(value) < 2**63) or is_finite
-
-
-_integer = functools.partial(Rule, _is_integer)
-_number = functools.partial(Rule, _is_number)
-
-POSITIVE_INTEGER = _integer("a positive integer", lambda x: x > 0)
-NON_NEGATIVE_INTEGER = _integer("a non-negative integer", lambda x: x >= 0)
-POSITIVE_NUMBER = _number(
-    "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
+POSITIVE_INTEGER = Rule(int, "a positive integer", lambda x: x > 0)
+NON_NEGATIVE_INTEGER = Rule(int, "a non-negative integer", lambda x: x >= 0)
+POSITIVE_NUMBER = Rule(
+    int | float,
+    "a positive, finite number",
+    lambda x: (x > 0) & (x < math.inf),
 )
-NON_NEGATIVE_NUMBER = _number(
-    "a non-negative, finite number", lambda x: (x >= 0) & (x < math.inf)
+NON_NEGATIVE_NUMBER = Rule(
+    int | float,
+    "a non-negative, finite number",
+    lambda x: (x >= 0) & (x < math.inf),
 )
-FRACTION = _number("a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
-POSITIVE_FRACTION = _number("a number in (0, 1]", lambda x: (x > 0) & (x <= 1))
-SEED = _integer(
-    "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
+FRACTION = Rule(
+    int | float, "a number in [0, 1)", lambda x: (x >= 0) & (x < 1)
 )
-BOOLEAN = Rule(lambda value: isinstance(value, bool), "True or False")
+POSITIVE_FRACTION = Rule(
+    int | float, "a number in (0, 1]", lambda x: (x > 0) & (x <= 1)
+)
+SEED = Rule(
+    int, "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
+)
+BOOLEAN = Rule(bool, "True or False")
 
 
-def _from(make: Callable, noun: str, least: float, most: float) -> Rule:
-    expected = f"{noun} from {least} to {most}"
-    return make(expected, lambda x: (x >= least) & (x <= most))
+def integer_from(least: int, most: int) -> Rule:
+    """Returns the rule for integers in a range, with both ends."""
+    return Rule(
+        int,
+        f"an integer from {least} to {most}",
+        lambda x: (x >= least) & (x <= most),
+    )
 
 
-# The rules that a value must be in a range, with both ends.
-integer_from = functools.partial(_from, _integer, "an integer")
-number_from = functools.partial(_from, _number, "a number")
+def number_from(least: float, most: float) -> Rule:
+    """Returns the rule for numbers in a range, with both ends."""
+    return Rule(
+        int | float,
+        f"a number from {least} to {most}",
+        lambda x: (x >= least) & (x <= most),
+    )
 
 
 def one_of(*choices: str) -> Rule:
     """Returns the rule that a value must be one of some strings."""
-    expected = f"one of {', '.join(choices)}"
-    return Rule(lambda value: value in choices, expected, choices=choices)
+    return Rule(
+        str,
+        f"one of {', '.join(choices)}",
+        lambda value: value in choices,
+        choices,
+    )
 
 
 def described(

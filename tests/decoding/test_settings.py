@@ -1,5 +1,6 @@
 import dataclasses
 import math
+import re
 
 import numpy as np
 import pytest
@@ -30,7 +31,7 @@ from keras_transformer.support.errors import InputError
 )
 def test_invalid_arguments(kind, argument, values):
     for value in values:
-        with pytest.raises(InputError, match=f"{argument}={value!r}"):
+        with pytest.raises(InputError, match=rf"{argument} must .*{re.escape(repr(value))}"):
             kind(**{argument: value})
 
 

@@ -16,8 +16,9 @@ from keras_transformer.train.data.reading import SPLITS, Reader
 logger = logging.getLogger(__name__)
 
 _COLUMNS = Rule(
-    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
+    tuple | list,
     "the numbers of two columns, counted from 1",
+    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
 )
 # Lines from which the form of a file is guessed.
 _FIRST_LINES = 100
