@@ -114,5 +114,5 @@ def serve(
         translator = model.open(runs, search, num_translations, workers=workers)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
-        hosts = [host, *(allowed_hosts or ())]
+        hosts = [host] + (allowed_hosts or [])
         kt.web.serve(translator, name, server, max_characters, hosts, note)

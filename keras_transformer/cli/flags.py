@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import os
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -21,7 +21,6 @@ from keras_transformer.decoding.settings import (
     converted,
 )
 from keras_transformer.inference.opening import open_translator, read_folder
-from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
 RARE = ", rarely needed"
+_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 
 
 # === Values ===
@@ -55,7 +55,7 @@ Workers = Annotated[
     Parameter(
         help="Batches to compute at the same time; each takes memory "
         "(default: one per core, at most 8 for LiteRT; 1 for serve).",
-        group=Group("Model" + RARE, sort_key=3.5),
+        group=_RARE_MODEL,
     ),
 ]
 
@@ -70,55 +70,48 @@ def flags_of(
     *,
     without: Collection[str] = (),
     common: Collection[str] | None = None,
-    default_of: Callable[[dataclasses.Field], Any] = lambda x: x.default,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Returns the type of a parameter whose flags are fields of a dataclass.
+    """Returns the type of a parameter that turns dataclass fields into flags.
 
-    The command gets the given flags as a dictionary. `--help` shows the
-    `common` flags, by default all; `--help-all` shows the others too.
+    The command gets the flags that were typed as a dictionary. `--help` shows
+    the `common` flags, by default all; `--help-all` shows the others, too. The
+    help shows `defaults` instead of the defaults of fields.
     """
     shown = Group(title, sort_key=order)
     hidden = Group(title + RARE, sort_key=order + 0.5)
-    types = typing.get_type_hints(cls)
+    field_types = typing.get_type_hints(cls)
     flags = {}
     for field in dataclasses.fields(cls):
         if field.name in without:
             continue
         description = field.metadata["description"]
-        default = default_of(field)
+        default = (defaults or {}).get(field.name, field.default)
         parameter = Parameter(
             group=shown if common is None or field.name in common else hidden,
             help=f"{description[0].upper()}{description[1:]}.",
             show_default="none" if default is None else str(default),
             choices=field.metadata["rule"].choices or None,
         )
-        flags[field.name] = Annotated[types[field.name], parameter]
+        flags[field.name] = Annotated[field_types[field.name], parameter]
     values = TypedDict(f"{cls.__name__}Flags", flags, total=False)
     return Annotated[values | None, Parameter(name="*")]
 
 
-def small_default(field: dataclasses.Field) -> Any:
-    """Returns the value of a field in the preset small, for `flags_of`."""
-    small = PRESETS["small"]
-    values = {**small._asdict(), **small.architecture, **small.recipe}
-    return values.get(field.name, field.default)
-
-
+_SEARCH = {
+    field.name: f"{field.default}, unless the run has its own"
+    for field in dataclasses.fields(BeamSearch)
+}
 _search_flags = functools.partial(
-    flags_of,
-    BeamSearch,
-    "Search",
-    4,
-    default_of=lambda field: f"{field.default}, unless the run has its own",
+    flags_of, BeamSearch, "Search", 4, defaults=_SEARCH
 )
 SearchFlags = _search_flags(common=("beam_size", "alpha"))
-_SEARCH = {field.name for field in dataclasses.fields(BeamSearch)}
-ScoreFlags = _search_flags(without=_SEARCH - {"alpha", "length_penalty"})
+ScoreFlags = _search_flags(without=_SEARCH.keys() - {"alpha", "length_penalty"})
 SamplingFlags = flags_of(
     Sampling,
     "Sampling",
     5,
-    without=_SEARCH,
+    without=_SEARCH.keys(),
     common=("temperature", "top_k", "top_p"),
 )
 FilterFlags = flags_of(
@@ -172,7 +165,6 @@ TokenizerFlag = Annotated[
         "model, or two, of source and target.",
     ),
 ]
-_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[
     str | None,
     Parameter(

@@ -117,7 +117,8 @@ def read_with_progress(
 
     Files are read once before, to count lines and to find invalid ones.
     """
-    total, number = None, 1
+    total = None
+    number = 1
     if inputs and not any(path.is_fifo() for path in inputs):
         total = sum(map(len, read_lines(inputs)))
     has_prompt = not inputs and sys.stdin.isatty()

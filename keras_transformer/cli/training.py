@@ -16,7 +16,15 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
-_flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
+_SMALL = PRESETS["small"]
+_flags_of = functools.partial(
+    flags.flags_of,
+    defaults={
+        "vocab_size": _SMALL.vocab_size,
+        **_SMALL.architecture,
+        **_SMALL.recipe,
+    },
+)
 _RECIPE = {field.name for field in dataclasses.fields(Recipe)}
 SizeFlags = _flags_of(
     Recipe, "Sizes", 4, without=_RECIPE - {"vocab_size", "max_length"}

@@ -35,23 +35,20 @@ class Rule(NamedTuple):
         return isinstance(value, self.value_type) and bool(self.in_range(value))
 
 
+_NUMBER = int | float
 POSITIVE_INTEGER = Rule(int, "a positive integer", lambda x: x > 0)
 NON_NEGATIVE_INTEGER = Rule(int, "a non-negative integer", lambda x: x >= 0)
 POSITIVE_NUMBER = Rule(
-    int | float,
-    "a positive, finite number",
-    lambda x: (x > 0) & (x < math.inf),
+    _NUMBER, "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
 )
 NON_NEGATIVE_NUMBER = Rule(
-    int | float,
+    _NUMBER,
     "a non-negative, finite number",
     lambda x: (x >= 0) & (x < math.inf),
 )
-FRACTION = Rule(
-    int | float, "a number in [0, 1)", lambda x: (x >= 0) & (x < 1)
-)
+FRACTION = Rule(_NUMBER, "a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
 POSITIVE_FRACTION = Rule(
-    int | float, "a number in (0, 1]", lambda x: (x > 0) & (x <= 1)
+    _NUMBER, "a number in (0, 1]", lambda x: (x > 0) & (x <= 1)
 )
 SEED = Rule(
     int, "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
@@ -61,30 +58,20 @@ BOOLEAN = Rule(bool, "True or False")
 
 def integer_from(least: int, most: int) -> Rule:
     """Returns the rule for integers in a range, with both ends."""
-    return Rule(
-        int,
-        f"an integer from {least} to {most}",
-        lambda x: (x >= least) & (x <= most),
-    )
+    expected = f"an integer from {least} to {most}"
+    return Rule(int, expected, lambda x: (x >= least) & (x <= most))
 
 
 def number_from(least: float, most: float) -> Rule:
     """Returns the rule for numbers in a range, with both ends."""
-    return Rule(
-        int | float,
-        f"a number from {least} to {most}",
-        lambda x: (x >= least) & (x <= most),
-    )
+    expected = f"a number from {least} to {most}"
+    return Rule(_NUMBER, expected, lambda x: (x >= least) & (x <= most))
 
 
 def one_of(*choices: str) -> Rule:
     """Returns the rule that a value must be one of some strings."""
-    return Rule(
-        str,
-        f"one of {', '.join(choices)}",
-        lambda value: value in choices,
-        choices,
-    )
+    expected = f"one of {', '.join(choices)}"
+    return Rule(str, expected, lambda value: value in choices, choices)
 
 
 def described(

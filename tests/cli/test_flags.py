@@ -76,7 +76,7 @@ def test_the_help(capsys):
     def command(
         *,
         recipe: flags.flags_of(
-            Recipe, "Recipe", common=("steps",), default_of=flags.small_default
+            Recipe, "Recipe", common=("steps",), defaults={"steps": 6000}
         ) = None,
         search: flags.SearchFlags = None,
     ):

@@ -31,7 +31,9 @@ from keras_transformer.support.errors import InputError
 )
 def test_invalid_arguments(kind, argument, values):
     for value in values:
-        with pytest.raises(InputError, match=rf"{argument} must .*{re.escape(repr(value))}"):
+        with pytest.raises(
+            InputError, match=rf"{argument} must .*{re.escape(repr(value))}"
+        ):
             kind(**{argument: value})
 
 
