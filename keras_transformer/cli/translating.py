@@ -96,6 +96,14 @@ def translate(
             reads_many=True,
             workers=workers,
         )
+        if jsonl:
+            write = _json
+        elif num_translations is not None:
+            write = _numbered
+        elif parses and not one_line:
+            write = _tree
+        else:
+            write = _line
         for lines, first, bar in terminal.read_with_progress(input):
             translator.check_languages(lines, first)
             if split_sentences:
@@ -108,18 +116,11 @@ def translate(
                 translations = translator.translate(
                     lines, prefixes=[prefix] * len(lines), progress=bar.update
                 )
-                texts = []
-                for number, translation in enumerate(translations, first):
-                    line = lines[number - first]
-                    if jsonl:
-                        text = _json(translator.task, line, translation)
-                    elif num_translations is not None:
-                        text = _numbered(translator.task, number, translation)
-                    elif parses and not one_line:
-                        text = _tree(translation)
-                    else:
-                        text = _texts(translator.task, translation)[0]
-                    texts.append(text)
+                pairs = zip(lines, translations, strict=True)
+                texts = [
+                    write(translator.task, number, line, translation)
+                    for number, (line, translation) in enumerate(pairs, first)
+                ]
                 if not parses:
                     problems["sentences"] += sum(map(_has_sentences, lines))
             for translation in translations:
@@ -138,34 +139,35 @@ def _has_sentences(line: str) -> bool:
     return len(split_into_sentences(line.strip())) > 1
 
 
-def _texts(task: Task, translation: "Translation") -> list[str]:
-    """Returns the outputs for one line of input, each in one line."""
-    if not task.targets_are_text:
-        return translation.texts
-    # A model may spell line ends.
-    return [" ".join(text.splitlines()) for text in translation.texts]
+# What is printed for one line of input.
 
 
-def _json(task: Task, line: str, translation: "Translation") -> str:
-    columns = {"text": line, **task.columns(translation)}
-    return json.dumps(columns, ensure_ascii=False)
+def _line(task: Task, number: int, line: str, result: "Translation") -> str:
+    return _in_one_line(task, result.texts[0])
 
 
-def _numbered(task: Task, number: int, translation: "Translation") -> str:
-    """Returns the N best outputs, with the number of the line."""
-    texts = _texts(task, translation)
+def _numbered(task: Task, number: int, line: str, result: "Translation") -> str:
     return "\n".join(
-        f"{number}\t{score:.4f}\t{text}"
-        for score, text in zip(translation.scores, texts, strict=True)
+        f"{number}\t{score:.4f}\t{_in_one_line(task, text)}"
+        for score, text in zip(result.scores, result.texts, strict=True)
     )
 
 
-def _tree(translation: "Translation") -> str:
-    """Returns the best tree in several lines."""
-    if not translation.texts[0]:
+def _json(task: Task, number: int, line: str, result: "Translation") -> str:
+    columns = {"text": line, **task.columns(result)}
+    return json.dumps(columns, ensure_ascii=False)
+
+
+def _tree(task: Task, number: int, line: str, result: "Translation") -> str:
+    if not result.texts[0]:
         return ""  # an empty line has no tree
-    tree = kt.parsing.Tree.from_string(translation.texts[0])
+    tree = kt.parsing.Tree.from_string(result.texts[0])
     return f"{kt.parsing.pretty(tree)}\n"
+
+
+def _in_one_line(task: Task, text: str) -> str:
+    """Returns a text without line ends, which a model may spell."""
+    return " ".join(text.splitlines()) if task.targets_are_text else text
 
 
 def score(

@@ -101,16 +101,11 @@ def available_cores() -> int:
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
-    return min(cores, _cpu_quota())
-
-
-def _cpu_quota() -> float:
-    """Returns the CPU quota of a container, in cores, rounded up."""
     # Without a limit the quota is "max", or there is no file.
     with contextlib.suppress(OSError, ValueError):
         quota, period = _CGROUP.joinpath("cpu.max").read_text().split()
-        return math.ceil(int(quota) / int(period))
-    return math.inf
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return cores
 
 
 def decoding_workers() -> int:
@@ -144,5 +139,5 @@ def explain_missing_packages() -> Iterator[None]:
                 "PyTorch: set KERAS_BACKEND."
             )
         elif extra == "savedmodel":
-            message += " tensorflow-text is available on Linux and macOS only."
+            message += " It is available on Linux and macOS only."
         raise MissingPackageError(message) from None
