@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from keras_transformer.litert.shortlist import Shortlist
-from keras_transformer.support.compressed import decompressed
+from keras_transformer.support.text_files import read_lines
 from keras_transformer.text import Tokenizer
 
 Table = Sequence[np.ndarray]  # source ids, target ids, P(target | source)
@@ -56,14 +56,13 @@ def read_lexicon(tokenizer: Tokenizer, file: str | os.PathLike) -> Shortlist:
     source_ids = {x: i for i, x in enumerate(tokenizer.source.pieces())}
     target_ids = {x: i for i, x in enumerate(tokenizer.target.pieces())}
     rows = []
-    with open(file, "rb") as content, decompressed(content, file) as lines:
-        for line in lines:
-            target, source, probability = line.split()
-            source_id = source_ids.get(source.decode())
-            target_id = target_ids.get(target.decode())
-            # Other pieces are NULL, no word.
-            if source_id is not None and target_id is not None:
-                rows.append((source_id, target_id, float(probability)))
+    for line in read_lines(file):
+        target, source, probability = line.split(" ")
+        source_id = source_ids.get(source)
+        target_id = target_ids.get(target)
+        # Other pieces are NULL, no word.
+        if source_id is not None and target_id is not None:
+            rows.append((source_id, target_id, float(probability)))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     # The ids of Marian's vocabularies are sorted by frequency.
     return _best(tokenizer, columns, frequent=np.arange(_FREQUENT))

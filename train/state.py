@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.support.files import atomic_write, explain_damage
+from keras_transformer.support.errors import explain_damage
+from keras_transformer.support.files import atomic_write
 
 if TYPE_CHECKING:
     import keras

@@ -1,7 +1,6 @@
 """`translate`: text files to files of translations, with many workers."""
 
 import argparse
-import codecs
 import os
 import uuid
 from collections import Counter
@@ -21,10 +20,10 @@ from keras_transformer.bulk.translate_transform import (
     Translated,
 )
 from keras_transformer.cli.flags import PositiveInteger
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import available_cores
+from keras_transformer.support.text_files import decompressed, encoded_lines
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 
@@ -128,12 +127,12 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
 
 def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     """Yields the lines of a file, with its name and their numbers as keys."""
-    file = FileSystems.open(path, compression_type="uncompressed")
-    with file, decompressed(file, path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if number == 1:  # some editors write a byte order mark
-                line = line.removeprefix(codecs.BOM_UTF8)
-            yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")
+    number = 0
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        for lines in encoded_lines(decompressed(file, path), path):
+            for line in lines:
+                number += 1
+                yield (name, number), line
 
 
 def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:

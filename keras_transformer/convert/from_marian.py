@@ -18,11 +18,12 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
-from keras_transformer.convert.settings_file import SettingsFile, read_yaml
+from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import explain_damage, read_tensors
 from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.sentencepiece_model import load_processor
 

@@ -14,13 +14,14 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import foreign_model, settings_file, weight_table
+from keras_transformer.convert import foreign_model, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
 
 FILES = ("ckpt*.index", "avg/ckpt*.index")
@@ -214,7 +215,7 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     paths = sorted(x for x in folder.iterdir() if x.suffix in _YAML)
     sections = []
     for path in paths:
-        values = settings_file.read_yaml(path.read_bytes(), path)
+        values = read_yaml(path.read_bytes(), path)
         if isinstance(values, dict) and "data" in values:
             data = SettingsFile(f"{path}, data,", values["data"])
             params = values.get("params") or {}

@@ -7,7 +7,6 @@ from typing import Any, NoReturn
 
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 
 
 class SettingsFile:
@@ -71,22 +70,3 @@ def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Returns the object in a JSON file."""
     path = find_file(folder, name)
     return SettingsFile(path, files.read_json(path)).values
-
-
-def read_yaml(
-    content: bytes | str, name: str | os.PathLike, as_texts: bool = False
-) -> Any:
-    """Returns the value of a YAML document.
-
-    With `as_texts`, numbers and words like `no` stay strings.
-    """
-    with explain_missing_packages(InputError):
-        import yaml
-    loaders = yaml.SafeLoader, yaml.BaseLoader
-    if yaml.__with_libyaml__:
-        loaders = yaml.CSafeLoader, yaml.CBaseLoader
-    loader = loaders[as_texts]
-    try:
-        return yaml.load(content, loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{name} must be YAML. Received: {error}") from error

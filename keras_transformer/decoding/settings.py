@@ -98,34 +98,33 @@ class BeamSearch(_SearchSettings):
     )
     extra_length: int = fields.described(
         fields.NON_NEGATIVE_INTEGER,
-        "maximum length of a translation, in tokens beyond length_factor times "
-        "the length of the source",
+        "tokens allowed beyond the length factor times the source length",
         default=50,
     )
     length_factor: float = fields.described(
         fields.NON_NEGATIVE_NUMBER,
-        "tokens that a translation may have per token of the source, before "
-        "extra_length is added",
+        "maximum target tokens per source token, before the extra length is "
+        "added",
         default=1.0,
     )
     length_penalty: str = fields.described(
         fields.one_of(*_PENALTY_BASES),
-        "what divides the log-probability of n tokens, the end token included: "
+        "divisor of the log-probability of n tokens, the end token included: "
         + ", ".join(f"{x} {y}^alpha" for x, (y, _) in _PENALTY_BASES.items()),
         default="wu",
     )
     stop: str = fields.described(
         fields.one_of("exact", "finished", "heuristic"),
-        "when the search of a sentence stops: exact, when no live hypothesis "
-        "can be one of the n best; finished, when K are finished, as in "
-        "Marian and CTranslate2; heuristic, when none would be one of the K "
-        "best if it ended now, for length penalties that grow faster than wu",
+        "rule that ends the search: exact, when no live hypothesis can be one "
+        "of the n best; finished, when K are finished, as in Marian and "
+        "CTranslate2; heuristic, when none would be one of the K best if it "
+        "ended now, for length penalties that grow faster than wu",
         default="exact",
     )
     no_repeat_ngram: int = fields.described(
         fields.integer_from(0, 256),
-        "length of the n-grams that may not be repeated in a translation; 0: "
-        "no limit",
+        "length of the n-grams that a translation may not repeat; 0 for no "
+        "limit",
         default=0,
     )
 
@@ -200,7 +199,7 @@ class Sampling(_SearchSettings):
 
     temperature: float = fields.described(
         fields.number_from(0.001, 100),
-        "divides the log-probabilities, from 0.001 to 100; below 1 likely "
+        "divisor of the log-probabilities, from 0.001 to 100; below 1 likely "
         "tokens become more likely",
         default=1.0,
     )
@@ -214,9 +213,7 @@ class Sampling(_SearchSettings):
         "probability of the most likely tokens to draw from; 1 for all",
         default=1.0,
     )
-    seed: int = fields.described(
-        fields.SEED, "different seeds give different translations", default=0
-    )
+    seed: int = fields.described(fields.SEED, "random seed", default=0)
     num_samples: int | None = fields.described(
         _COUNT,
         "translations drawn per sentence, at most 256; the best are returned; "

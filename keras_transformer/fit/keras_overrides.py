@@ -52,8 +52,8 @@ class AdamInHalfPrecision(_Adam):
         self, grads: list, variables: list, learning_rate: Any
     ) -> None:
         if variables[0].dtype in HALF:
-            for pair in zip(grads, variables, strict=True):
-                self.update_step(*pair, learning_rate)
+            for gradient, variable in zip(grads, variables, strict=True):
+                self.update_step(gradient, variable, learning_rate)
         else:
             super()._parallel_update_step(grads, variables, learning_rate)
 

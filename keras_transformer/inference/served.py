@@ -124,7 +124,7 @@ def open_saved_model(
     export: Export, num_translations: int | None
 ) -> ServedBackend:
     """Returns the backend of a SavedModel, which runs in this process."""
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
     try:

@@ -12,7 +12,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 
-with explain_missing_packages(InputError):
+with explain_missing_packages():
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import get_model_metadata_pb2

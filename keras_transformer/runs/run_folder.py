@@ -16,7 +16,11 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs.checkpoints import CheckpointFolder
 from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support import files
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import (
+    InputError,
+    explain_damage,
+    name_file,
+)
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
 
@@ -169,14 +173,12 @@ class Run(CheckpointFolder):
     @functools.cached_property
     def request(self) -> dict[str, Any]:
         """The arguments of its training; {} for an imported model."""
-        import yaml
-
         file = self.path / "train.yaml"
         if not file.exists():
             return {}
+        flags = files.read_yaml(file.read_bytes(), file)
         advice = "Restore it: it repeats the flags of the training."
-        with files.explain_damage(file, "a YAML file of flags", advice):
-            flags = yaml.safe_load(file.read_text("utf-8"))
+        with explain_damage(file, "a YAML file of flags", advice):
             return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:

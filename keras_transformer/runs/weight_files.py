@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support import files
+from keras_transformer.support.errors import explain_damage
 
 if TYPE_CHECKING:
     import h5py
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
 
 _explain_damage = functools.partial(
-    files.explain_damage,
+    explain_damage,
     expected="a checkpoint of the model in config.json",
     advice="Delete it to fall back to the previous one.",
 )

@@ -50,10 +50,10 @@ def make_app(
     """
     if wrong := [host for host in allowed_hosts if "*" in host]:
         raise InputError(
-            "allowed_hosts must be complete names. Received: "
-            + ", ".join(wrong)
+            f"must be complete names. Received: {', '.join(wrong)}",
+            argument="allowed_hosts",
         )
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
         from fastapi.exceptions import RequestValidationError

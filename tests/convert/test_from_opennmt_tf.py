@@ -216,7 +216,7 @@ def test_search(params, expected):
     [
         (dict(coverage_penalty=0.2), "coverage_penalty=0.2"),
         (dict(minimum_decoding_length=3), "minimum_decoding_length=3"),
-        (dict(beam_width=0), "beam_size=0"),
+        (dict(beam_width=0), "beam_size must"),
         (dict(length_penalty="x"), "length_penalty='x'"),
     ],
 )

@@ -146,7 +146,7 @@ def test_models_that_do_not_exist(server):
     for model in ("gone", "a/b/c", Path(NAME)):
         assert error_of(model).endswith(f"Received: {model}")
     for model in ("runs/opus", "hf:runs/opus"):
-        assert error_of(model).startswith(f"{model} cannot be used.")
+        assert error_of(model).startswith(f"{model} must be a folder")
     assert not server.files
 
 

@@ -77,7 +77,7 @@ def test_after_an_error_no_more_batches_start(fake, monkeypatch):
 @pytest.mark.parametrize("name", ["workers", "batch_tokens"])
 @pytest.mark.parametrize("value", [0, 1.0])
 def test_invalid_numbers(fake, name, value):
-    with pytest.raises(InputError, match=f"Received: {name}={value}"):
+    with pytest.raises(InputError, match=f"{name} must .*{value}"):
         fake.translate("a", **{name: value})
 
 

@@ -20,12 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    explain_damage,
-    read_json,
-    reserve_disk_space,
-)
+from keras_transformer.support.errors import InputError, explain_damage
+from keras_transformer.support.files import read_json, reserve_disk_space
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics, TokenShard

@@ -1,6 +1,5 @@
 """Corpora in text files: a folder, two files, or one file of columns."""
 
-import codecs
 import functools
 import itertools
 import logging
@@ -9,16 +8,17 @@ import re
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 
-from keras_transformer.support.compressed import decompressed, without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import Rule, check_values
+from keras_transformer.support.text_files import read_lines, without_suffix
 from keras_transformer.train.data.reading import SPLITS, Reader
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = Rule(
-    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
+    tuple | list,
     "the numbers of two columns, counted from 1",
+    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
 )
 # Lines from which the form of a file is guessed.
 _FIRST_LINES = 100
@@ -126,28 +126,6 @@ def _read_table(
 
 
 def _read_lines(path: str) -> Iterator[str]:
-    """Yields lines without line ends and without a byte order mark."""
-    is_ascii = True
-    with open(path, "rb") as file, decompressed(file, path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip(b"\r"):
-                return  # after the last LF
-            text = line.rstrip(b"\r\n")
-            if number == 1:
-                text = text.removeprefix(codecs.BOM_UTF8)
-            try:
-                decoded = text.decode("utf-8").replace("\0", "")
-            except UnicodeDecodeError as error:
-                advice = "Correct the line: the text before it is UTF-8."
-                if is_ascii and text[: error.start].isascii():
-                    advice = (
-                        "Convert a file of Latin-1 with iconv -f latin1 -t "
-                        "utf-8; otherwise correct the line."
-                    )
-                raise InputError(
-                    "A corpus must be UTF-8 text. Received: "
-                    f"{path}, line {number}: {error.reason} at byte "
-                    f"{error.start + 1} of the line. {advice}"
-                ) from None
-            is_ascii = is_ascii and text.isascii()
-            yield decoded.replace("\r", " ")
+    """Yields lines without the characters that no line of a run may have."""
+    for line in read_lines(path):
+        yield line.replace("\0", "").replace("\r", " ")

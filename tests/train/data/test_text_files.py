@@ -195,18 +195,15 @@ def test_sides_of_different_length(tmp_path, shorter):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\nb\nm\xfcde\nc\n", "line 3: .*byte 2 .*latin1"),
-        # `iconv` would damage all other lines.
-        ("Bär\nb\n".encode() + b"m\xfcde\nc\n", "line 3: .*byte 2 "),
-        ("a\nb\nä".encode() + b"\xfcde\nc\n", "line 3: .*byte 3 "),
+        (b"a\nb\nm\xfcde\nc\n", "line 3, .*byte 2"),
+        ("a\nb\nä".encode() + b"\xfcde\nc\n", "line 3, .*byte 3"),
     ],
 )
 def test_bytes_that_are_not_utf8(tmp_path, content, message):
     en, de = write_sides(tmp_path)
     (tmp_path / "train.de").write_bytes(content)
-    with pytest.raises(InputError, match=rf"train\.de, {message}") as error:
+    with pytest.raises(InputError, match=rf"train\.de must .*{message}"):
         read(open_corpus([en, de]))
-    assert ("iconv" in str(error.value)) == ("latin1" in message)
 
 
 def test_a_tsv_line_without_a_tab(tmp_path):
