@@ -11,8 +11,8 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer import decoding
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.beam import BeamSearcher, BeamState
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Ids
 from keras_transformer.inference.keras_engine import KerasEngine, make_step
 from keras_transformer.model import Transformer
@@ -101,13 +101,12 @@ class GraphEngine(KerasEngine):
 
     def beam_search_steps(
         self, source: Ids, limit: int, settings: BeamSearch, count: int
-    ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
+    ) -> tuple[BeamSearcher, BeamState]:
         """Returns a beam search of one source, and its first state."""
         limits = tf.constant([limit], tf.int32)
         source = tf.constant([source], tf.int32)
         step, caches = make_step(self.models, source, limit, settings.beam_size)
-        ids = self.special_ids._asdict()
-        searcher = decoding.BeamSearcher(step, settings, count, **ids)
+        searcher = BeamSearcher(step, settings, count, self.special_ids)
         return searcher, searcher.start(caches, limits, None)
 
     def _graph(self, settings: Search) -> Callable:

@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.records import (
@@ -156,7 +155,7 @@ class Translator(BaseTranslator):
         """Returns the maximum lengths of translations, int32 `[B]`."""
         tokenizer, search = self.tokenizer, self.search
         end = int(tokenizer.source_eos_id != tokenizer.pad_id)
-        limits = search_arrays.longest_outputs(
+        limits = longest_outputs(
             np,
             np.array([len(ids) + end for ids in sources], np.float32),
             np.array([len(ids) for ids in prefixes], np.float32),

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearcher, BeamState, Candidates
+from keras_transformer.decoding.beam import BeamSearcher, BeamState, Candidates
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
@@ -196,7 +196,7 @@ class _Recorder:
         """Returns a step; `log_probs` and `tokens` are `[1, K, count]`."""
         hypotheses = [
             LiveHypothesis(
-                self._pieces([searcher.bos_id, *before.live_ids[0, slot]]),
+                self._pieces([searcher.ids.bos_id, *before.live_ids[0, slot]]),
                 float(before.live_log_probs[0, slot]),
                 list(map(self._token, tokens[0, slot], log_probs[0, slot])),
             )
@@ -212,7 +212,7 @@ class _Recorder:
             token_id, parent, log_prob = (x[0, rank] for x in candidates)
             fate = "live" if (token_id, parent) in live else "pruned"
             is_best = rank < searcher.settings.beam_size
-            if is_best and token_id == searcher.eos_id:
+            if is_best and token_id == searcher.ids.eos_id:
                 fate = "finished"
             parent_log_prob = before.live_log_probs[0, parent]
             token = self._token(token_id, log_prob - parent_log_prob)
