@@ -10,11 +10,15 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack, call_attention
+from keras_transformer.layers.transformer_layer import (
+    Stack,
+    TransformerLayer,
+    call_attention,
+)
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class DecoderLayer(Block):
+class DecoderLayer(TransformerLayer):
     """Self-attention, attention to the memory, feed-forward network.
 
     Each of the three is wrapped in a `Residual`. Masks that Keras attached to
@@ -55,7 +59,7 @@ class DecoderLayer(Block):
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         self._build_self_attention(x_shape, causal=True)
         self.cross_attention = self._build_attention(
-            "cross_attention", self.attention_class, (x_shape, memory_shape)
+            "cross_attention", self.attention_class, x_shape, memory_shape
         )
         self.cross_attention_norm = self._build_residual(
             "cross_attention_norm", x_shape
@@ -74,13 +78,16 @@ class DecoderLayer(Block):
         return_attention_scores: bool = False,
     ) -> Any:
         scores: list | None = [] if return_attention_scores else None
-        masks = (attention_mask, x_mask)
-        x = self._attend_to_self(x, masks, training, scores)
+        x = self._attend_to_self(x, attention_mask, x_mask, training, scores)
 
         def attend(x: Any) -> Any:
-            masks = (cross_attention_mask, memory_mask)
             return call_attention(
-                self.cross_attention, x, memory, *masks, scores
+                self.cross_attention,
+                x,
+                memory,
+                cross_attention_mask,
+                memory_mask,
+                scores,
             )
 
         x = self.cross_attention_norm(x, sublayer=attend, training=training)
