@@ -174,7 +174,6 @@ def _memory(
     """Encodes the sources, and returns keys and values for each layer."""
     heads = _heads(model.config.encoder.num_heads, inputs)
     memory_heads = _heads(model.config.decoder.num_heads, inputs)
-    norm = model.encoder.final_norm
     # Prepares the weights once, outside the graph.
     with tf.init_scope():
         embed = parts.PreparedEmbedding(
@@ -184,7 +183,7 @@ def _memory(
         layers = [
             parts.PreparedLayer(layer, heads, "float32") for layer in stack
         ]
-        normalize = norm and parts.prepare_normalization(norm)
+        normalize = parts.prepare_normalization(model.encoder.final_norm)
         projections = [
             prepare_dense(dense, "float32")
             for attention in _attentions(model)
@@ -193,8 +192,7 @@ def _memory(
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
         x, _ = _call(layer, x, inputs["mask"])
-    if normalize:
-        x = normalize(x)
+    x = normalize(x)
     projected = [memory_heads.split(project(x)) for project in projections]
     return list(zip(projected[::2], projected[1::2], strict=True))
 

@@ -15,11 +15,7 @@ import keras
 from keras import ops
 
 from keras_transformer.decoding import backend, linear
-from keras_transformer.decoding.layout import (
-    HeadLayout,
-    to_hypotheses,
-    to_rows,
-)
+from keras_transformer.decoding.layout import HeadLayout, to_hypotheses, to_rows
 from keras_transformer.decoding.linear import Function, Linear
 from keras_transformer.layers import (
     DecoderLayer,
@@ -170,14 +166,14 @@ def _joined(variables: list[Any], scale: float, dtype: str) -> Any:
 def _prepare_attention(
     layer: MultiHeadAttention, heads: HeadLayout, dtype: str, is_cross: bool
 ) -> CalledAttention | PreparedAttention:
-    projections = [
-        layer.query_projection,
-        layer.key_projection,
-        layer.value_projection,
-        layer.output_projection,
-    ]
-    is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-    if is_plain and all(map(linear.is_plain_dense, projections)):
+    is_plain = (
+        type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
+        and linear.is_plain_dense(layer.query_projection)
+        and linear.is_plain_dense(layer.key_projection)
+        and linear.is_plain_dense(layer.value_projection)
+        and linear.is_plain_dense(layer.output_projection)
+    )
+    if is_plain:
         return PreparedAttention(layer, heads, dtype, is_cross)
     return CalledAttention(layer, heads.beam_size, is_cross)
 
@@ -248,8 +244,10 @@ class PreparedNormalization:
         return ops.cast(normal, x.dtype)
 
 
-def prepare_normalization(layer: keras.layers.Layer) -> Function:
-    """Returns a `PreparedNormalization`, or a layer that is not plain."""
+def prepare_normalization(layer: keras.layers.Layer | None) -> Function:
+    """Returns a function of rows, which are not changed without a layer."""
+    if layer is None:
+        return keras.activations.linear
     if type(layer) is keras.layers.LayerNormalization:
         return PreparedNormalization(layer)
     return layer
@@ -259,10 +257,7 @@ class PreparedLayer:
     """A layer of a stack: its sub-layers in their residual connections."""
 
     def __init__(
-        self,
-        layer: EncoderLayer | DecoderLayer,
-        heads: HeadLayout,
-        dtype: str,
+        self, layer: EncoderLayer | DecoderLayer, heads: HeadLayout, dtype: str
     ) -> None:
         def prepared(residual: keras.layers.Layer) -> Any:
             if type(residual) is not Residual:

@@ -82,11 +82,8 @@ class StepDecoder:
             parts.PreparedLayer(layer, heads, dtype)
             for layer in model.decoder.layers
         ]
-        self._final_norm = None
-        if model.decoder.final_norm is not None:
-            self._final_norm = parts.prepare_normalization(
-                model.decoder.final_norm
-            )
+        final_norm = model.decoder.final_norm
+        self._normalize = parts.prepare_normalization(final_norm)
         self._project = parts.prepare_logits(model, beam_size)
 
     def init_cache(self, memory: Any) -> DecoderCache:
@@ -96,14 +93,9 @@ class StepDecoder:
             memory: The encoded sources, from `Transformer.encode`.
         """
         batch = ops.shape(memory.states)[0]
-        pairs = [
-            layer.cross_attention.project_memory(memory)
-            for layer in self.layers
-        ]
+        pairs = [x.cross_attention.project_memory(memory) for x in self.layers]
         return DecoderCache(
-            layers=tuple(
-                (key[:, :, :0], value[:, :, :0]) for key, value in pairs
-            ),
+            layers=tuple((k[:, :, :0], v[:, :, :0]) for k, v in pairs),
             ancestry=ops.zeros((batch, self._beam_size, 0), dtype="bool"),
             memory=tuple(pairs),
             memory_mask=ops.expand_dims(memory.mask, 1),
@@ -180,4 +172,4 @@ class StepDecoder:
 
     def states(self, x: Any) -> Any:
         """Returns what the output matrix multiplies, `[N, d_model]`."""
-        return x if self._final_norm is None else self._final_norm(x)
+        return self._normalize(x)

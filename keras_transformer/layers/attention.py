@@ -239,10 +239,10 @@ class MultiHeadAttention(WithScores):
             Output and scores, as `call` with `return_attention_scores` does.
 
         Raises:
-            ValueError: If a mask is not boolean or its shape is wrong.
+            ValueError: If a mask is not boolean, or has too many or too few
+                dimensions.
         """
-        batch, length, _ = query.shape
-        check_masks((batch, length, key.shape[2]), attention_mask, memory_mask)
+        check_masks(attention_mask, memory_mask)
         if positions is None:
             positions = (positions_of(query), positions_of(key, axis=2))
         query = self.project_query(query, positions[0])
@@ -294,27 +294,19 @@ def broadcast_masks(attention_mask: Any, memory_mask: Any) -> Any:
     return combine_masks(attention_mask, memory_mask)
 
 
-def check_masks(sizes: tuple, attention_mask: Any, memory_mask: Any) -> None:
-    """Raises a ValueError unless the masks fit B, T and S; None is unknown."""
-    batch, _, memory_length = sizes
+def check_masks(attention_mask: Any, memory_mask: Any) -> None:
+    """Raises a ValueError unless the masks are boolean and of their ranks."""
     if attention_mask is not None:
-        _check_mask("attention_mask", attention_mask, (2, 3), sizes)
+        _check_mask("attention_mask", attention_mask, ranks=(2, 3))
     if memory_mask is not None:
-        _check_mask("memory_mask", memory_mask, (2,), (batch, memory_length))
+        _check_mask("memory_mask", memory_mask, ranks=(2,))
 
 
-def _check_mask(name: str, mask: Any, ranks: tuple, sizes: tuple) -> None:
-    shape = tuple(mask.shape)
+def _check_mask(name: str, mask: Any, ranks: tuple[int, ...]) -> None:
     dtype = keras.backend.standardize_dtype(mask.dtype)
-    # The last dimensions are compared, as in broadcasting.
-    fits = all(
-        length in (1, None, size) or size is None
-        for length, size in zip(shape[::-1], sizes[::-1], strict=False)
-    )
-    if dtype != "bool" or len(shape) not in ranks or not fits:
-        accepted = " or ".join(str(list(sizes[-rank:])) for rank in ranks)
+    if dtype != "bool" or len(mask.shape) not in ranks:
         raise ValueError(
-            f"{name} must be boolean (True = attend) of shape {accepted}, "
-            "where any size may be 1; kt.masks makes such masks. Received: "
-            f"shape {list(shape)}, dtype {dtype}"
+            f"{name} must be boolean (True = attend) with "
+            f"{' or '.join(map(str, ranks))} dimensions; see kt.masks. "
+            f"Received: shape {list(mask.shape)}, dtype {dtype}"
         )

@@ -10,11 +10,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.transformer_layer import (
-    Stack,
-    TransformerLayer,
-    call_attention,
-)
+from keras_transformer.layers.transformer_layer import Stack, TransformerLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -78,19 +74,26 @@ class DecoderLayer(TransformerLayer):
         return_attention_scores: bool = False,
     ) -> Any:
         scores: list | None = [] if return_attention_scores else None
-        x = self._attend_to_self(x, attention_mask, x_mask, training, scores)
-
-        def attend(x: Any) -> Any:
-            return call_attention(
-                self.cross_attention,
-                x,
-                memory,
-                cross_attention_mask,
-                memory_mask,
-                scores,
-            )
-
-        x = self.cross_attention_norm(x, sublayer=attend, training=training)
+        x = self._attend(
+            self.self_attention,
+            self.self_attention_norm,
+            x,
+            memory=None,
+            attention_mask=attention_mask,
+            memory_mask=x_mask,
+            training=training,
+            scores=scores,
+        )
+        x = self._attend(
+            self.cross_attention,
+            self.cross_attention_norm,
+            x,
+            memory=memory,
+            attention_mask=cross_attention_mask,
+            memory_mask=memory_mask,
+            training=training,
+            scores=scores,
+        )
         x = self._feed_forward(x, training)
         return x if scores is None else (x, *scores)
 

@@ -74,8 +74,16 @@ class EncoderLayer(TransformerLayer):
         return_attention_scores: bool = False,
     ) -> Any:
         scores: list | None = [] if return_attention_scores else None
-        x_mask = combine_masks(mask, x_mask)
-        x = self._attend_to_self(x, attention_mask, x_mask, training, scores)
+        x = self._attend(
+            self.self_attention,
+            self.self_attention_norm,
+            x,
+            memory=None,
+            attention_mask=attention_mask,
+            memory_mask=combine_masks(mask, x_mask),
+            training=training,
+            scores=scores,
+        )
         x = self._feed_forward(x, training)
         return x if scores is None else (x, *scores)
 

@@ -207,14 +207,13 @@ class RestrictedSelfAttention(MultiHeadAttention):
         memory_mask: Any = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        batch, length, _ = query.shape
-        if None not in (length, memory.shape[1]) and length != memory.shape[1]:
+        lengths = (query.shape[1], memory.shape[1])
+        if None not in lengths and lengths[0] != lengths[1]:
             raise ValueError(
                 "A window needs a memory as long as the query. Received: "
-                f"lengths {length} and {memory.shape[1]}. Use "
-                "MultiHeadAttention for a different memory."
+                f"lengths {lengths}. Use MultiHeadAttention instead."
             )
-        check_masks((batch, length, length), attention_mask, memory_mask)
+        check_masks(attention_mask, memory_mask)
         if return_attention_scores:
             near = window_mask(ops.shape(query)[1], self.window, self.causal)
             return super().call(

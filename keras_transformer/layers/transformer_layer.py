@@ -120,20 +120,35 @@ class TransformerLayer(WithScores):
         residual.build(shape)
         return residual
 
-    def _attend_to_self(
+    def _attend(
         self,
+        attention: MultiHeadAttention,
+        residual: Residual,
         x: Any,
+        memory: Any,
         attention_mask: Any,
-        x_mask: Any,
+        memory_mask: Any,
         training: bool | None,
         scores: list | None,
     ) -> Any:
-        def attend(x: Any) -> Any:
-            return call_attention(
-                self.self_attention, x, x, attention_mask, x_mask, scores
-            )
+        """Calls an attention in its residual connection.
 
-        return self.self_attention_norm(x, sublayer=attend, training=training)
+        The memory of self-attention is None. `scores` gets the scores.
+        """
+        # Keras fills in masks that are left out, and takes no None by name.
+        masks = {} if memory_mask is None else {"memory_mask": memory_mask}
+
+        def attend(x: Any) -> Any:
+            keys = x if memory is None else memory
+            if scores is None:
+                return attention(x, keys, attention_mask, **masks)
+            output, new_scores = attention(
+                x, keys, attention_mask, return_attention_scores=True, **masks
+            )
+            scores.append(new_scores)
+            return output
+
+        return residual(x, sublayer=attend, training=training)
 
     def _feed_forward(self, x: Any, training: bool | None) -> Any:
         return self.feed_forward_norm(
@@ -230,26 +245,6 @@ class Stack(TransformerLayer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "num_layers": self.num_layers}
-
-
-def call_attention(
-    attention: MultiHeadAttention,
-    query: Any,
-    memory: Any,
-    attention_mask: Any,
-    memory_mask: Any,
-    scores: list | None,
-) -> Any:
-    """Returns the output of an attention and appends its scores to `scores`."""
-    # Keras fills in masks that are left out, and takes no None by name.
-    masks = {} if memory_mask is None else {"memory_mask": memory_mask}
-    if scores is None:
-        return attention(query, memory, attention_mask, **masks)
-    output, attention_scores = attention(
-        query, memory, attention_mask, return_attention_scores=True, **masks
-    )
-    scores.append(attention_scores)
-    return output
 
 
 def _find_class(layer_class: type | str) -> type:

@@ -232,11 +232,8 @@ def test_stacks_restrict_self_attention_only(stack):
 
 def test_misuse_is_an_error():
     layer = RestrictedSelfAttention(2, 3)
-    with pytest.raises(ValueError, match="lengths 3 and 4"):
+    with pytest.raises(ValueError, match=r"\(3, 4\)"):
         layer(normal(2, 3, D), normal(2, 4, D))
-    x = normal(2, 4, D)
-    with pytest.raises(ValueError, match="attention_mask"):
-        layer(x, x, np.ones((2, 4), bool))
     subclass = type("Other", (MultiHeadAttention,), {})
     with pytest.raises(ValueError, match="MultiHeadAttention"):
         Encoder(1, 2, 12, attention_window=3, attention_class=subclass)
