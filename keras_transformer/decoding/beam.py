@@ -115,9 +115,8 @@ class BeamSearcher:
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
     ) -> BeamState:
         """Returns the state before the first step."""
-        constraints = loop.Constraints.create(
-            max_lengths, prefix, self.ids.pad_id
-        )
+        pad_id = self.ids.pad_id
+        constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beam_size = self.settings.beam_size
         beams = tf.stack([batch, beam_size])

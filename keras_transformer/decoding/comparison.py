@@ -12,7 +12,7 @@ _OURS = "keras_transformer."
 
 
 # The largest difference of logits that rounding makes, as a part of the largest
-# logit. @@MEASURED@@
+# logit; docs/maintainers
 _TOLERANCES = {
     "float32": 1e-4,
     "float64": 1e-4,

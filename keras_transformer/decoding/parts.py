@@ -185,22 +185,15 @@ class CalledLayer:
     layer: Function
     beam_size: Any
 
-    def __call__(self, x: Any) -> Any:
-        return to_rows(self.layer(to_hypotheses(x, self.beam_size)))
+    def __call__(self, x: Any, sublayer: Function | None = None) -> Any:
+        """A residual connection also takes a function of rows."""
 
-
-@dataclasses.dataclass(frozen=True)
-class CalledResidual:
-    """Calls a residual connection with rows, and with a function of rows."""
-
-    layer: keras.layers.Layer
-    beam_size: Any
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
         def called_sublayer(x: Any) -> Any:
             return to_hypotheses(sublayer(to_rows(x)), self.beam_size)
 
         x = to_hypotheses(x, self.beam_size)
+        if sublayer is None:
+            return to_rows(self.layer(x))
         return to_rows(self.layer(x, sublayer=called_sublayer))
 
 
@@ -261,7 +254,7 @@ class PreparedLayer:
     ) -> None:
         def prepared(residual: keras.layers.Layer) -> Any:
             if type(residual) is not Residual:
-                return CalledResidual(residual, heads.beam_size)
+                return CalledLayer(residual, heads.beam_size)
             norm = prepare_normalization(residual.norm)
             return PreparedResidual(norm, residual.norm_first)
 

@@ -125,29 +125,19 @@ class StepDecoder:
 
         x = self.embed(ids, index)
         layers = []
-        for layer, past, memory in zip(
-            self.layers, cache.layers, cache.memory, strict=True
-        ):
-            x, pair = self._extend(
-                layer, x, past, mask, index, memory, cache.memory_mask
-            )
+        for number in range(len(self.layers)):
+            x, pair = self._extend(number, x, cache, mask, index)
             layers.append(pair)
         cache = cache._replace(layers=tuple(layers), ancestry=ancestry)
         return self.logits(x), cache
 
     def _extend(
-        self,
-        layer: parts.PreparedLayer,
-        x: Any,
-        past: parts.Pair,
-        mask: Any,
-        index: Any,
-        memory: parts.Pair,
-        memory_mask: Any,
+        self, number: int, x: Any, cache: DecoderCache, mask: Any, index: Any
     ) -> tuple[Any, parts.Pair]:
         """Returns the output of a layer, and its keys and values until now."""
+        layer = self.layers[number]
         attention = layer.self_attention
-        key, value = past
+        key, value = cache.layers[number]
 
         def attend_to_self(x: Any) -> Any:
             nonlocal key, value
@@ -156,7 +146,8 @@ class StepDecoder:
             value = self._append(value, new_value)
             return attention.attend(query, (key, value), mask, index)
 
-        x = layer(x, attend_to_self, memory, memory_mask, index)
+        memory = cache.memory[number]
+        x = layer(x, attend_to_self, memory, cache.memory_mask, index)
         return x, (key, value)
 
     def _append(self, past: Any, new: Any) -> Any:
