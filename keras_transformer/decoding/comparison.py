@@ -11,12 +11,13 @@ from keras import ops
 _OURS = "keras_transformer."
 
 
-# The largest difference of logits that rounding makes, as a part of the largest
-# logit; docs/maintainers
+# The largest difference that is accepted, relative to the largest logit. On CPU
+# the rounding of right code, in models up to base, makes 3e-6 in float32, 1e-2
+# in bfloat16 and 2e-3 in float16.
 _TOLERANCES = {
     "float32": 1e-4,
     "float64": 1e-4,
-    "bfloat16": 0.05,
+    "bfloat16": 0.03,
     "float16": 0.01,
 }
 
