@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.limits import longest_outputs
 from keras_transformer.decoding.settings import BeamSearch, Search, converted
 from keras_transformer.export.saved_model.text_graph import TextGraph
 from keras_transformer.inference.translator import Translator
@@ -117,7 +117,7 @@ class Signatures(tf.Module):
             pad_id = self._tokenizer.pad_id
             # Some imported models end their sources with padding.
             end = int(self._tokenizer.source_eos_id != pad_id)
-            limits = search_arrays.longest_outputs(
+            limits = longest_outputs(
                 tf,
                 tf.cast(source_lengths - 1 + end, tf.float32),
                 tf.cast(prefix_lengths, tf.float32),

@@ -1,4 +1,4 @@
-"""Beam search with NumPy; `beam.py` is for TensorFlow's graphs.
+"""Beam search with NumPy; the twin of `beam.py`, which explains it.
 
 Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
 decoded so far, p = prefix length.
@@ -9,9 +9,8 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.decoding.limits import repeats
+from keras_transformer.decoding.settings import BeamSearch, SearchResult
 from keras_transformer.text.ids import SpecialIds, padded
 
 
@@ -186,7 +185,7 @@ class _Search:
             log_probs[tokens == token] = -np.inf
         if size := self._settings.no_repeat_ngram:
             ids = self.beams.live_ids[:, :, : self._length]
-            ends, are_repeats = search_arrays.repeats(np, ids, size)
+            ends, are_repeats = repeats(np, ids, size)
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf

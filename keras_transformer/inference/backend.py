@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import Search
+from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.records import (
     Score,
@@ -153,7 +152,7 @@ class LocalBackend(Backend):
         """Returns the maximum lengths of translations, int32 `[B]`."""
         # Some imported models end their sources with padding.
         end = int(self.tokenizer.source_eos_id != self.tokenizer.pad_id)
-        limits = search_arrays.longest_outputs(
+        limits = longest_outputs(
             np,
             np.array([len(ids) + end for ids in sources], np.float32),
             np.array([len(ids) for ids in prefixes], np.float32),

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import Search
+from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.text.ids import SpecialIds
 
 Ids = Sequence[int]  # of one text

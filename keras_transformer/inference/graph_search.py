@@ -10,8 +10,8 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer import decoding
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.beam import BeamSearcher, BeamState
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Ids
 from keras_transformer.inference.keras_engine import make_step
 from keras_transformer.model import Transformer
@@ -86,14 +86,14 @@ class GraphSearch:
 
     def beam_search_steps(
         self, source: Ids, limit: int, settings: BeamSearch, count: int
-    ) -> tuple[decoding.BeamSearcher, decoding.BeamState]:
+    ) -> tuple[BeamSearcher, BeamState]:
         """Returns a beam search of one source, and its first state."""
         limits = tf.constant([limit], tf.int32)
         source = tf.constant([source], tf.int32)
-        beam_size = settings.beam_size
-        step, caches = make_step(self._models, source, limit, beam_size)
-        ids = self._special_ids._asdict()
-        searcher = decoding.BeamSearcher(step, settings, count, **ids)
+        step, caches = make_step(
+            self._models, source, limit, settings.beam_size
+        )
+        searcher = BeamSearcher(step, settings, count, self._special_ids)
         return searcher, searcher.start(caches, limits, None)
 
     def _graph(self, settings: Search) -> Callable:

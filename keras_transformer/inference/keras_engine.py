@@ -19,8 +19,7 @@ from keras_transformer.decoding.numpy_search import (
     Predictions,
     beam_search,
 )
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.model import Transformer
 from keras_transformer.quantized import policy_of

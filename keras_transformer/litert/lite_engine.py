@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import beam_search
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import Search
+from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.litert.model_pool import ModelPool

@@ -82,7 +82,7 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     assert call["metrics"] == ["bleu", "ter"]
     translator = call["translator"]
     assert translator.model.dtype_policy.name == "bfloat16"
-    assert translator.search == BeamSearch(2, 1.0, 7)
+    assert translator.search == BeamSearch(2, alpha=1.0, extra_length=7)
     assert (call["split"], call["target"]) == ("valid", "de")
     assert translator.workers == 3
     *_, results = json.loads((trained.run / "results.json").read_text())

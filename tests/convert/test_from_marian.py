@@ -139,7 +139,14 @@ def test_a_model(request, kind):
     config = found.config
     assert config == model.config
     assert found.system == "Marian v1.12.42 b7be0e964"
-    assert found.search == BeamSearch(6, 1.0, 0, 3.0, "power", "finished")
+    assert found.search == BeamSearch(
+        6,
+        alpha=1.0,
+        extra_length=0,
+        length_factor=3.0,
+        length_penalty="power",
+        stop="finished",
+    )
     assert found.notes == []
     for side in (found.vocabulary, found.vocabulary.source):
         assert side.piece_to_id("<pad>") == config.pad_id == config.bos_id

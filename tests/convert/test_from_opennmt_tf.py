@@ -45,7 +45,9 @@ def test_a_model(tmp_path, variant):
     assert found.system == (
         "OpenNMT-tf 2, ckpt-10, 4 heads (model_description.py)"
     )
-    assert found.search == kt.BeamSearch(2, 0.0, 250, 0.0)
+    assert found.search == kt.BeamSearch(
+        2, alpha=0.0, extra_length=250, length_factor=0.0
+    )
     assert found.notes == []
     expected = named_weights(model)
     for name, value in named_weights(found.load_model()).items():

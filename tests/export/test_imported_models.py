@@ -36,7 +36,7 @@ def translator(tokenizer):
     bias = model.output_embedding.bias
     is_pad = np.arange(vocabulary.vocab_size) == vocabulary.pad_id
     bias.assign(np.where(is_pad, NEVER, bias))
-    search = kt.BeamSearch(2, 0.5, 9, length_penalty="power")
+    search = kt.BeamSearch(2, alpha=0.5, extra_length=9, length_penalty="power")
     return kt.Translator(model, vocabulary, search)
 
 

@@ -190,7 +190,7 @@ def test_a_checkpoint_a_search_and_a_task(run, model):
 
 
 def test_several_runs(model, tokenizer, tmp_path):
-    search = BeamSearch(2, 1.5, 12, length_penalty="power")
+    search = BeamSearch(2, alpha=1.5, extra_length=12, length_penalty="power")
     languages = ("eo", None)
     a, b = (
         create_run(tmp_path / name, model, tokenizer, **values)

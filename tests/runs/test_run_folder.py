@@ -38,7 +38,9 @@ def test_open_reads_what_create_wrote(run, tmp_path):
     assert (opened.search, opened.task.name) == (BeamSearch(), "translation")
     values = dict(
         task=ParsingTask(),
-        search=BeamSearch(6, 1.0, 512, length_penalty="power"),
+        search=BeamSearch(
+            6, alpha=1.0, extra_length=512, length_penalty="power"
+        ),
         languages=("en", "ä"),
         statistics={"pairs": 3, "corpus": "a"},
     )

@@ -185,11 +185,11 @@ def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
 def test_outputs_are_scored_with_the_search_of_the_run(
     fit, one_step_run, trained_with
 ):
-    search = BeamSearch(6, 1.0, 7, length_penalty="power")
+    search = BeamSearch(6, alpha=1.0, extra_length=7, length_penalty="power")
     run = dataclasses.replace(one_step_run, search=search)
     fit(run=run, scored_sentences=5)
     score = trained_with[-1]["callbacks"][2]
-    greedy = BeamSearch(1, 1.0, 7, length_penalty="power")
+    greedy = BeamSearch(1, alpha=1.0, extra_length=7, length_penalty="power")
     assert score.translator.search == greedy
     assert (score.target, len(score.sources)) == ("de", 5)
 
