@@ -130,7 +130,7 @@ def train(
         strategies.broadcast_from_chief(strategy, np.array(0))
         run = Run.open(output)
         check_resumable(run, request, worker.count)
-        _resume(run, request, strategy, worker)
+        _resume(run, request, strategy)
     return Run.open(output) if worker.is_chief else None
 
 
@@ -184,13 +184,11 @@ def _prepared_data(
 
 
 def _resume(
-    run: Run,
-    request: Request,
-    strategy: "tf.distribute.Strategy",
-    worker: "Worker",
+    run: Run, request: Request, strategy: "tf.distribute.Strategy"
 ) -> None:
     """Trains a run, which may be new, to the end of its recipe."""
     from keras_transformer.train import fitting
+    from keras_transformer.train.strategy import worker
 
     given = request.arguments()
     changed = {name: x for name, x in given.items() if name in MAY_CHANGE}
@@ -203,7 +201,7 @@ def _resume(
     data = _open_data(run, request.corpus)
     if data is request.corpus:  # it may have been moved
         recorded |= data.request()
-    if worker.is_chief and recorded != run.request:
+    if worker(strategy).is_chief and recorded != run.request:
         run.save_request(recorded)
     fitting.fit(run, data, recipe, strategy)
 

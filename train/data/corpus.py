@@ -137,10 +137,9 @@ def open_corpora(
         InputError: If an entry is invalid, or the entries do not fit together.
     """
     parts = []
-    for values in entries:
-        entry = values
-        if not isinstance(values, CorpusEntry):
-            entry = CorpusEntry(**values)
+    for entry in entries:
+        if not isinstance(entry, CorpusEntry):
+            entry = CorpusEntry(**entry)
         corpus = open_corpus(
             entry.data,
             entry.source or source,
@@ -153,9 +152,8 @@ def open_corpora(
                 "Only corpora of texts can be combined. Received: "
                 f"{corpus.name}, which is prepared, or a treebank"
             )
-        (part,) = corpus.parts
-        part = dataclasses.replace(part, weight=entry.weight, tag=entry.tag)
-        parts.append(part)
+        own = dict(weight=entry.weight, tag=entry.tag)
+        parts.append(dataclasses.replace(corpus.parts[0], **own))
     languages = {part.language for part in parts}
     targets = {part.target for part in parts} - {None}
     if None in languages and (len(languages) > 2 or len(targets) > 1):

@@ -148,7 +148,6 @@ class PairEncoder:
             yield self._shard(batches)
 
     def _shard(self, batches: Sequence[_FlatIds]) -> TokenShard:
-        # The first entry is for a shard without batches.
         ids = [np.zeros(0, self._dtype)] + [batch.ids for batch in batches]
         lengths = [[0]] + [batch.lengths for batch in batches]
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
