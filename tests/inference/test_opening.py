@@ -161,7 +161,7 @@ def test_invalid_options_of_a_run(run, model):
     run.save_checkpoint(model, 7, max_to_keep=5)
     for options, received in (
         (dict(checkpoint="best"), "checkpoint must .* best$"),
-        (dict(num_translations=5), "num_translations=5"),
+        (dict(num_translations=5), "num_translations must .* 5"),
         (dict(dtype="int8"), "dtype must .*'int8'"),
     ):
         with pytest.raises(InputError, match=received):
