@@ -26,6 +26,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         yield partial
         sync(partial)
         os.replace(partial, path)
+    except OSError as error:  # as of a full disk, which names no file
+        error.filename = error.filename or str(path)
+        raise
     finally:
         partial.unlink(missing_ok=True)
 

@@ -3,10 +3,27 @@
 import keras
 import pytest
 from keras import ops
-from replicas import CONFIG, compiled_model, global_batches
+from replicas import CONFIG, compiled_model, eager_model, global_batches
 
 import keras_transformer as kt
 from keras_transformer.train.strategy import open_strategy
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda model, x, y: model.fit(x, y, class_weight={5: 2.0}),
+        lambda model, x, y: model.fit(
+            *(x, y, None, 1, 0, None, 0.0, None, True, {5: 2.0})
+        ),
+        lambda model, x, y: model.train_on_batch(x, y, class_weight={5: 2.0}),
+    ],
+    ids=["fit", "fit by position", "train_on_batch"],
+)
+def test_class_weights(call):
+    inputs, labels, _ = next(global_batches())
+    with pytest.raises(ValueError, match="class_weight"):
+        call(eager_model(), inputs, labels)
 
 
 def test_a_loss_without_a_value_per_token():
@@ -50,11 +67,12 @@ OUTSIDE = keras.optimizers.SGD(1.0)  # not created in the scope
             dict(loss=kt.LabelSmoothedCrossEntropy(pad_id=5)),
             "pad_id=5",
         ),
+        ("single", dict(loss_weights=[2.0]), r"loss_weights=\[2.0\]"),
         ("mirrored", dict(optimizer=lambda: OUTSIDE), "scope"),
     ],
     ids=[
         *("steps_per_execution", "loss by name", "loss", "parts"),
-        *("accumulation", "reduction", "pad_id", "scope"),
+        *("accumulation", "reduction", "pad_id", "loss_weights", "scope"),
     ],
 )
 def test_inexact_arguments(strategy, options, message):

@@ -65,6 +65,20 @@ def test_the_content_is_on_the_disk_before_the_file_is_replaced(
     assert calls == [("fsync", b"new"), ("replace", b"new", path)]
 
 
+def test_errors_name_the_file(path):
+    with pytest.raises(OSError, match="No space left") as error:
+        with atomic_write(path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+    assert (error.value.errno, error.value.filename) == (
+        errno.ENOSPC,
+        str(path),
+    )
+    with pytest.raises(FileNotFoundError) as error:
+        with atomic_write(path):
+            raise FileNotFoundError(errno.ENOENT, "No such file", "another")
+    assert error.value.filename == "another"
+
+
 def names_in(folder):
     return {file.name for file in folder.rglob("*")}
 
