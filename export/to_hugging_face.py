@@ -254,6 +254,9 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)
     # In transformers, users write the language token.
-    language, tokenizer = translator.tokenizer.language_token, read.vocabulary
-    tokenizer = Tokenizer(tokenizer.model, language, tokenizer.source)
+    tokenizer = Tokenizer(
+        source=read.vocabulary.source,
+        target=read.vocabulary.target,
+        default_tags=translator.tokenizer.default_tags,
+    )
     return Translator(model, tokenizer, translator.search)

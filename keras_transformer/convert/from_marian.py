@@ -20,7 +20,11 @@ from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile, read_yaml
 from keras_transformer.convert.tensor_files import read_tensors
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.text import Tokenizer
@@ -184,12 +188,15 @@ def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
     pad, pad_id = "<pad>", min(len(table) for _, table, _, _ in sides)
     while any(pad in table for _, table, _, _ in sides):
         pad = f"<{pad}>"
-    for i, (model, table, end, unknown) in enumerate(sides):
-        table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-        special = SpecialTokens(pad=pad, unk=unknown, bos=pad, eos=end)
-        sides[i] = model, table | {pad: pad_id}, special
+    vocabularies = []
     with name_file(f"The vocabulary in {folder}"):
-        return make_tokenizer(*sides)
+        for model, table, end, unknown in sides:
+            table = {piece: i + (i >= pad_id) for piece, i in table.items()}
+            table[pad] = pad_id
+            special = SpecialTokens(pad=pad, unk=unknown, bos=pad, eos=end)
+            vocabularies.append(vocabulary_with_ids(model, table, special))
+        source, target = vocabularies
+        return make_tokenizer(source, target)
 
 
 def _read_side(

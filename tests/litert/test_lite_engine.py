@@ -176,7 +176,7 @@ def cut(path):
 
 
 def replace_tokenizer(path):
-    kt.Tokenizer.train(["a dog"], vocab_size=270).save(path)
+    kt.Tokenizer.train(["a dog"], vocab_size=270).save_files(path.parent)
 
 
 @pytest.mark.parametrize(
@@ -187,6 +187,8 @@ def replace_tokenizer(path):
         ("tokenizer.model", cut),
         ("tokenizer.model", Path.unlink),
         ("tokenizer.model", replace_tokenizer),
+        ("tokenizer.json", cut),
+        ("tokenizer.json", Path.unlink),
     ],
 )
 def test_damaged_files(litert_folder, tmp_path, name, damage):

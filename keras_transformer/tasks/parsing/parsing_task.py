@@ -60,7 +60,7 @@ class ParsingTask(Task):
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
-        missing = sorted(set(needed) - set(vocabulary.symbols))
+        missing = sorted(set(needed) - set(vocabulary.target.symbols))
         if missing:
             raise InputError(
                 "Trees must have labels and tags from the parser's vocabulary. "
@@ -87,7 +87,9 @@ class ParsingTask(Task):
 
         def encode(part: str) -> list[int]:
             is_word = part.startswith(WORD)
-            return next(ids) if is_word else [vocabulary.piece_to_id(part)]
+            return (
+                next(ids) if is_word else [vocabulary.target.piece_to_id(part)]
+            )
 
         return [[*chain.from_iterable(map(encode, row))] for row in rows]
 
@@ -99,10 +101,11 @@ class ParsingTask(Task):
             return "", False
         special = vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id
         ids = [x for x in map(int, ids) if x not in special]
-        are_symbols = [vocabulary.are_symbols[x] for x in ids]
+        pieces = vocabulary.pieces(ids)
+        are_symbols = [piece in vocabulary.target.symbols for piece in pieces]
         spelled = map(vocabulary.pieces, vocabulary.encode(words))
         tree, is_repaired = restore_tree(
-            vocabulary.pieces(ids), are_symbols, words, map("".join, spelled)
+            pieces, are_symbols, words, map("".join, spelled)
         )
         return str(tree), is_repaired
 
