@@ -63,22 +63,26 @@ class Replacements:
     def __init__(self, known: Collection[str]) -> None:
         table: dict[str, str] = {}
         for alike in _ALIKE:
-            usual = [character for character in alike if character in known]
-            if usual:
-                table |= dict.fromkeys(set(alike) - set(usual), usual[0])
-        for character, form in _compatible_forms().items():
-            new = "".join(table.get(x, x) for x in form)
+            usual = next((x for x in alike if x in known), None)
+            if usual is not None:
+                table |= {x: usual for x in alike if x not in known}
+        for character in map(chr, range(0x30000)):  # NFKC keeps all above
+            if unicodedata.is_normalized("NFKC", character):
+                continue
+            form = unicodedata.normalize("NFKC", character)
+            form = "".join(table.get(x, x) for x in form)
+            is_mark = form[0] == " " or unicodedata.combining(character)
             # The vocabulary may compose marks with the letter before them.
-            is_known = all(x in known or unicodedata.combining(x) for x in new)
-            if is_known and character not in known:
-                table.setdefault(character, new)
+            is_known = all(x in known or unicodedata.combining(x) for x in form)
+            if is_known and not is_mark and character not in known:
+                table.setdefault(character, form)
         self.table = table
+        self._by_code_point = str.maketrans(table)
         self.numbers = "".join(
             x for x in table if unicodedata.category(x) == "No"
         )
         self.digits = "0123456789"
-        self.digits += "".join(x for x in table if table[x][-1] in "0123456789")
-        self._by_code_point = str.maketrans(table)
+        self.digits += "".join(x for x in table if table[x][-1] in self.digits)
 
     def replace(self, text: str) -> str:
         """Returns the text of `normalize_source` with known characters."""
@@ -86,21 +90,6 @@ class Replacements:
             between = f"(?<=[{self.digits}])(?=[{self.numbers}])"
             text = re.sub(between, " ", text)
         return text.translate(self._by_code_point)
-
-
-@functools.cache
-def _compatible_forms() -> dict[str, str]:
-    """Returns the NFKC of the characters that it changes, except for marks.
-
-    The NFKC of some marks is a space and a combining mark.
-    """
-    forms = {}
-    for character in map(chr, range(0x30000)):  # NFKC keeps all above
-        if not unicodedata.is_normalized("NFKC", character):
-            form = unicodedata.normalize("NFKC", character)
-            if form[0] != " " and not unicodedata.combining(character):
-                forms[character] = form
-    return forms
 
 
 @functools.cache

@@ -34,6 +34,32 @@ def leading_language(text: str) -> str | None:
     return match[1] if match else None
 
 
+def check_languages(
+    languages: Sequence[str],
+    is_needed: bool,
+    sources: Iterable[str] | None,
+    first: int,
+) -> None:
+    """Implements `Tokenizer.check_languages`."""
+    if not languages:
+        return
+    problem = "no target language" if is_needed and sources is None else None
+    for number, text in enumerate(sources or (), first):
+        token = leading_language(text)
+        is_unknown = token is not None and token[2:-2] not in languages
+        is_missing = token is None and is_needed and not is_blank(text)
+        if is_unknown or is_missing:
+            name = token or "no target language"
+            problem = f"{name} in text {number}, {text!r:.60}"
+            break
+    if problem:
+        raise InputError(
+            f"This model translates into {', '.join(languages)}. Received: "
+            f"{problem}. Start each source with a language token such as "
+            f">>{languages[0]}<<, or set target_language."
+        )
+
+
 def leading_tags(tags: Iterable[str]) -> str:
     """Returns a pattern of the tags and the spaces before a source."""
     alternatives = "|".join(map(re.escape, tags))

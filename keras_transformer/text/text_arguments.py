@@ -10,7 +10,7 @@ from keras_transformer.support.errors import InputError
 
 
 def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
-    """Returns one text or several as a list of Python strings.
+    """Returns a list of Python strings, and whether `texts` is a single one.
 
     Args:
         texts: One text, or an iterable of texts. A text is a `str`, UTF-8
@@ -18,12 +18,8 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
             string tensors of shape `[B]` are iterables of texts.
         name: Name of the argument in messages.
 
-    Returns:
-        The texts, and whether a single one was given.
-
     Raises:
-        InputError: If something else was given, or a text is not valid
-            Unicode.
+        InputError: If a text is something else, or not valid Unicode.
     """
     texts = _unwrap(texts)
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):

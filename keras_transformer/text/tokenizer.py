@@ -14,34 +14,27 @@ from keras_transformer.text import normalization
 from keras_transformer.text.ids import SpecialIds
 from keras_transformer.text.tags import (
     TAG,
+    check_languages,
     language_token,
-    leading_language,
     leading_tags,
     with_tags,
 )
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary
 
-_MODEL, _DESCRIPTION = "tokenizer.model", "tokenizer.json"
+# The files of a tokenizer: one model for both sides, or one for each side, and
+# what is not in a model.
+_SHARED = "tokenizer.model"
+_SOURCE = "source.spm"
+_TARGET = "target.spm"
+_DESCRIPTION = "tokenizer.json"
 
 
 class Tokenizer:
-    """Converts text to token ids and back: SentencePiece byte-pair encoding.
+    """Converts texts to token ids and back.
 
-    A model reads ids of the vocabulary `source` and writes ids of the
-    vocabulary `target`. `train` makes one vocabulary for both, so that the
-    embeddings can be tied, and gives the ids 0 to 3 to padding, unknown, start
-    and end. Characters that are not in this vocabulary are encoded as UTF-8
-    bytes, so that no text becomes unknown.
-
-    Text is normalized to Unicode NFC, but several combining marks keep their
-    order unless Unicode has one character for the letter with all of them.
-    Control characters (including tabs and line ends) become spaces, and spaces
-    are trimmed and collapsed. Nothing else is changed, unlike with
-    SentencePiece's default, which rewrites "…" as "...". Sources are normalized
-    further: see `normalizes_sources`.
-
-    A tag, such as `<bt>` or the language `>>fra<<`, is one piece. It does not
+    A model reads ids of `source` and writes ids of `target`. A tag before a
+    source, such as `<bt>` or the language `>>fra<<`, is one piece, and does not
     change the ids of the text after it.
 
     Args:
@@ -88,8 +81,7 @@ class Tokenizer:
             raise InputError(
                 "Two vocabularies must have the same special tokens, with the "
                 f"same ids. Received: {received} for sources, {expected} for "
-                "targets. Train both with pad_id=0, unk_id=1, bos_id=2, "
-                "eos_id=3."
+                "targets. Train both with the same ids, such as pad_id=0."
             )
         self.source = source
         self.target = target
@@ -112,7 +104,17 @@ class Tokenizer:
         symbols: Sequence[str] = (),
         tags: Sequence[str] = (),
     ) -> "Tokenizer":
-        """Trains a vocabulary; the same text gives the same vocabulary.
+        """Trains one vocabulary by byte-pair encoding, always the same.
+
+        The ids 0 to 3 are padding, unknown, start and end. Characters that are
+        not in the vocabulary are encoded as UTF-8 bytes, so that no text
+        becomes unknown.
+
+        Text is normalized to Unicode NFC, but several combining marks keep
+        their order unless Unicode has one character for the letter with all of
+        them. Control characters (including tabs and line ends) become spaces,
+        and spaces are trimmed and collapsed. Nothing else is changed, unlike
+        with SentencePiece's default, which rewrites "…" as "...".
 
         Args:
             texts: Lines of source and target text, read once.
@@ -125,9 +127,6 @@ class Tokenizer:
                 this many lines.
             symbols: Further pieces, which no text is tokenized to.
             tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
-
-        Returns:
-            The tokenizer.
 
         Raises:
             InputError: If the text is empty or not valid Unicode,
@@ -152,7 +151,7 @@ class Tokenizer:
             InputError: If a file cannot be read or is damaged.
         """
         path = Path(path)
-        if path.name == _MODEL and (path.parent / _DESCRIPTION).exists():
+        if path.name == _SHARED and (path.parent / _DESCRIPTION).exists():
             path = path.parent
         try:
             if path.is_dir():
@@ -168,46 +167,35 @@ class Tokenizer:
     def _load_folder(cls, folder: Path) -> "Tokenizer":
         file = folder / _DESCRIPTION
         values = read_json(file)
-        types = {
-            "is_shared": bool,
-            "source_vocab_size": int,
-            "target_vocab_size": int,
-            "normalizes_sources": bool,
-            "default_tags": list,
-        }
-        check_types(file, values, types)
-        target_size = values["target_vocab_size"]
-        if values["is_shared"]:
-            source = target = _read_vocabulary(folder / _MODEL, target_size)
-        else:
-            source_size = values["source_vocab_size"]
-            source = _read_vocabulary(folder / "source.spm", source_size)
-            target = _read_vocabulary(folder / "target.spm", target_size)
+        types = {"vocab_sizes": list, "normalizes_sources": bool}
+        check_types(file, values, types | {"default_tags": list})
+        sizes = values["vocab_sizes"]
+        names = [_SHARED] if len(sizes) == 1 else [_SOURCE, _TARGET]
+        vocabularies = [
+            _read_vocabulary(folder / name, size)
+            for name, size in zip(names, sizes, strict=True)
+        ]
         with name_file(file):
             return cls(
-                source,
-                target,
+                source=vocabularies[0],
+                target=vocabularies[-1],
                 normalizes_sources=values["normalizes_sources"],
                 default_tags=values["default_tags"],
             )
 
     def files(self) -> dict[str, bytes]:
         """Returns the content of its files, which `load` reads, by name."""
-        files = {_MODEL: self.target.model}
-        if self.source is not self.target:
-            files = {
-                "source.spm": self.source.model,
-                "target.spm": self.target.model,
-            }
+        vocabularies = {_SOURCE: self.source, _TARGET: self.target}
+        if self.source is self.target:
+            vocabularies = {_SHARED: self.source}
         description = {
-            "is_shared": self.source is self.target,
-            "source_vocab_size": self.source.vocab_size,
-            "target_vocab_size": self.target.vocab_size,
+            "vocab_sizes": [x.vocab_size for x in vocabularies.values()],
             "normalizes_sources": self.normalizes_sources,
             "default_tags": self.default_tags,
         }
-        text = json.dumps(description, indent=2) + "\n"
-        return files | {_DESCRIPTION: text.encode()}
+        files = {name: x.model for name, x in vocabularies.items()}
+        files[_DESCRIPTION] = json.dumps(description, indent=2).encode()
+        return files
 
     def save_files(self, folder: str | os.PathLike) -> None:
         """Writes its files into a folder, each atomically."""
@@ -251,34 +239,16 @@ class Tokenizer:
         it is blank. `sources` may be None for any text. `first` is the number
         of the first source in messages.
         """
-        tokens = list(map(language_token, self.languages))
-        is_chosen = any(tag in tokens for tag in self.default_tags)
-        is_needed = len(tokens) > 1 and not is_chosen
-        problem = "no target language" if is_needed and sources is None else ""
-        for number, text in enumerate(sources or (), first):
-            if self.normalizes_sources:
-                text = normalization.normalize_source(text)
-            token = leading_language(text)
-            is_missing = is_needed and not normalization.is_blank(text)
-            if token not in tokens and (token or is_missing):
-                token = token or "no target language"
-                problem = f"{token} in text {number}, {text!r:.60}"
-                break
-        if problem and tokens:
-            raise InputError(
-                f"This model translates into {', '.join(self.languages)}. "
-                f"Received: {problem}. Start each source with a language token "
-                f"such as {tokens[0]}, or set target_language."
-            )
+        if sources is not None and self.normalizes_sources:
+            sources = map(normalization.normalize_source, sources)
+        is_chosen = any(tag.startswith(">>") for tag in self.default_tags)
+        is_needed = len(self.languages) > 1 and not is_chosen
+        check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "Tokenizer":
-        """Returns this tokenizer with a target language.
+        """Returns this tokenizer with a target language, such as `"fra"`.
 
-        Args:
-            language: Such as `"fra"`, for a language token `>>fra<<`.
-
-        Raises:
-            InputError: If there is no such token.
+        Raises InputError if there is no language token for it (`>>fra<<`).
         """
         return self._with_default_tags([language_token(language)])
 

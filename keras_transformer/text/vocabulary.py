@@ -23,13 +23,9 @@ class Vocabulary:
             unknown. Default: all ids.
 
     Attributes:
-        model: The serialized model.
-        vocab_size: Number of ids.
-        pad_id: Id of padding.
-        unk_id: Id of unknown text.
-        bos_id: Id of the start token, the decoder's first input. It may be
-            `pad_id` or `eos_id`.
-        eos_id: Id of the end token.
+        pad_id, unk_id, bos_id, eos_id: Ids of padding, of unknown text, of the
+            start token, which is the decoder's first input and may be `pad_id`
+            or `eos_id`, and of the end token.
 
     Raises:
         InputError: If `model` is not such a model.
@@ -47,8 +43,7 @@ class Vocabulary:
             raise InputError(
                 "A SentencePiece model must have ids for start and end. "
                 f"Received: bos_id={self.bos_id}, eos_id={self.eos_id} (-1: no "
-                "id). Train it with Tokenizer.train, or with pad_id=0, "
-                "unk_id=1, bos_id=2, eos_id=3."
+                "id). Train it with bos_id=2, eos_id=3."
             )
         if self.pad_id < 0:
             self.pad_id = self._num_pieces
@@ -71,8 +66,8 @@ class Vocabulary:
 
     def is_control(self, token_id: int) -> bool:
         """Returns whether an id is not text, such as the end token."""
-        is_added = token_id == self._num_pieces  # padding
-        return is_added or self._processor.IsControl(int(token_id))
+        is_added_padding = token_id == self._num_pieces
+        return is_added_padding or self._processor.IsControl(int(token_id))
 
     @functools.cached_property
     def symbols(self) -> list[str]:
@@ -113,11 +108,7 @@ class Vocabulary:
         return words
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text, without start and end tokens.
-
-        Args:
-            texts: Texts of valid Unicode.
-        """
+        """Returns the ids of valid Unicode texts, without start and end."""
         # By default it would start a thread per core.
         rows = self._processor.Encode(list(texts), num_threads=1)
         size, unk_id = self.vocab_size, self.unk_id
