@@ -12,6 +12,7 @@ from keras_transformer.text.normalization import INVISIBLE, SPACES
 from keras_transformer.text.tags import (
     LANGUAGE_TAG,
     OTHER_TAG,
+    TAG,
     leading_tags,
     split_tags,
 )
@@ -30,10 +31,7 @@ class TextGraph(tf.Module):
         if tokenizer.normalizes_sources:
             table = tokenizer.replacements.table
             values = tf.lookup.KeyValueTensorInitializer(
-                keys=list(table),
-                values=list(table.values()),
-                key_dtype=tf.string,
-                value_dtype=tf.string,
+                list(table), list(table.values()), tf.string, tf.string
             )
             self._replacements = tf.lookup.StaticHashTable(values, "")
 
@@ -114,25 +112,19 @@ def _with_tags(
     rest = _without_blank(replace(text, f"^{pattern}", "", False))
     # \C matches a byte.
     start = replace(replace(text, rf"^{pattern}\C*", r"\1"), r"[\t-\r ]", "")
-    languages = replace(
-        replace(start, OTHER_TAG, ""), f"({LANGUAGE_TAG})", r"\1 "
-    )
-    others = replace(replace(start, LANGUAGE_TAG, ""), f"({OTHER_TAG})", r"\1 ")
-    default_languages, default_others = map(
-        _join_tags, split_tags(default_tags)
-    )
+    languages = replace(replace(start, OTHER_TAG, ""), TAG, r"\1 ")
+    others = replace(replace(start, LANGUAGE_TAG, ""), TAG, r"\1 ")
     lacks_language = languages == ""
     lacks_others = others == ""
+    default_languages, default_others = split_tags(default_tags)
     if default_languages:
         # A source with its own language does not get tags of a different one.
         lacks_others &= lacks_language
-    languages = tf.where(lacks_language, default_languages, languages)
-    others = tf.where(lacks_others, default_others, others)
+    added = "".join(f"{tag} " for tag in default_languages)
+    languages = tf.where(lacks_language, added, languages)
+    added = "".join(f"{tag} " for tag in default_others)
+    others = tf.where(lacks_others, added, others)
     return tf.where(rest == "", "", tf.strings.join([languages, others, rest]))
-
-
-def _join_tags(tags: Sequence[str]) -> str:
-    return "".join(f"{tag} " for tag in tags)
 
 
 def _encode(
@@ -160,8 +152,8 @@ class _NamedModel(tf.saved_model.experimental.TrackableResource):
         from tensorflow_text.python.ops import sentencepiece_tokenizer
 
         library = sentencepiece_tokenizer.gen_sentencepiece_tokenizer
-        name = hashlib.sha256(self._model).hexdigest()
-        return library.sentencepiece_op(model=self._model, shared_name=name)
+        digest = hashlib.sha256(self._model).hexdigest()
+        return library.sentencepiece_op(model=self._model, shared_name=digest)
 
 
 def _sentencepiece(model: bytes) -> Any:

@@ -27,7 +27,7 @@ class SplitDocument:
         languages: Collection[str] = (),
         language: str | None = None,
     ) -> None:
-        if language not in (None, *languages):
+        if language is not None and language not in languages:
             raise InputError(
                 "A target language must be one of the model's languages: "
                 f"{', '.join(languages) or 'none'}. Received: {language!r:.60}"

@@ -9,7 +9,8 @@ from keras_transformer.text.normalization import is_blank
 # Tags consist of characters that no normalization changes, with a letter or
 # digit: a model may have learned a piece such as ▁<->.
 _NAME = "[!-;=?-~]*[0-9A-Za-z][!-;=?-~]*"
-LANGUAGE_TAG, OTHER_TAG = f">>{_NAME}<<", f"<{_NAME}>"
+LANGUAGE_TAG = f">>{_NAME}<<"
+OTHER_TAG = f"<{_NAME}>"
 TAG = f"({LANGUAGE_TAG}|{OTHER_TAG})"
 
 
@@ -87,4 +88,5 @@ def with_tags(text: str, pattern: str, default_tags: Sequence[str]) -> str:
     default_languages, default_others = split_tags(default_tags)
     if not others and not (languages and default_languages):
         others = default_others
-    return " ".join([*(languages or default_languages), *others, rest])
+    languages = languages or default_languages
+    return " ".join(languages + others + [rest])

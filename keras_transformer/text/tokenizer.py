@@ -55,8 +55,7 @@ class Tokenizer:
             sources have no end token.
 
     Raises:
-        InputError: If a tag is missing, or the vocabularies have different
-            special tokens.
+        InputError: If a tag is missing, or the vocabularies do not fit.
 
     Example:
 
@@ -75,13 +74,13 @@ class Tokenizer:
         default_tags: Sequence[str] = (),
     ) -> None:
         target = target or source
-        received = _special_pieces(source)
-        expected = _special_pieces(target)
-        if not received.items() <= expected.items():
+        end_ids = (target.eos_id, target.pad_id)
+        if source.pad_id != target.pad_id or source.eos_id not in end_ids:
             raise InputError(
-                "Two vocabularies must have the same special tokens, with the "
-                f"same ids. Received: {received} for sources, {expected} for "
-                "targets. Train both with the same ids, such as pad_id=0."
+                "Two vocabularies must have the same ids for padding and end. "
+                f"Received: pad_id={source.pad_id}, eos_id={source.eos_id} for "
+                f"sources, pad_id={target.pad_id}, eos_id={target.eos_id} for "
+                "targets. Train both with pad_id=0 and eos_id=3."
             )
         self.source = source
         self.target = target
@@ -292,7 +291,8 @@ class Tokenizer:
     def replacements(self) -> normalization.Replacements:
         """What `normalizes_sources` replaces characters by."""
         known = {piece for piece in self.source.pieces() if len(piece) == 1}
-        return normalization.Replacements(known.union(" ", *self.tags))
+        known.update(" " + "".join(self.tags))
+        return normalization.Replacements(known)
 
     def normalize_source(self, text: str) -> str:
         """Returns a source with the spaces and characters that are read."""
@@ -316,7 +316,7 @@ class Tokenizer:
         return self.target.encode(texts)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of texts in `target`, without start and end."""
+        """Returns the ids of texts in `target`; see `Vocabulary.encode`."""
         return self.target.encode(texts)
 
     def decode(self, ids: Sequence[int]) -> str:
@@ -331,9 +331,3 @@ class Tokenizer:
 def _read_vocabulary(file: Path, vocab_size: int | None = None) -> Vocabulary:
     with name_file(file):
         return Vocabulary(file.read_bytes(), vocab_size)
-
-
-def _special_pieces(vocabulary: Vocabulary) -> dict[str, int]:
-    """Returns the ids of padding, start and end, by piece."""
-    ids = [vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id]
-    return dict(zip(vocabulary.pieces(ids), ids, strict=True))

@@ -111,9 +111,9 @@ class Vocabulary:
         """Returns the ids of valid Unicode texts, without start and end."""
         # By default it would start a thread per core.
         rows = self._processor.Encode(list(texts), num_threads=1)
-        size, unk_id = self.vocab_size, self.unk_id
-        if size < self._num_pieces:
-            rows = [[i if i < size else unk_id for i in row] for row in rows]
+        if self.vocab_size < self._num_pieces:
+            known = range(self.vocab_size)
+            rows = [[i if i in known else self.unk_id for i in x] for x in rows]
         return rows
 
     def decode(self, ids: Sequence[int]) -> str:

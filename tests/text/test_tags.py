@@ -98,19 +98,6 @@ def test_a_source_of_only_tags_is_blank(tokenizer, space):
     assert all(plain.encode_sources(texts[1:]))
 
 
-def test_files_keep_what_is_set(tokenizer, tmp_path):
-    french = tokenizer.translating_to("fra").with_tag("bt")
-    french.save_files(tmp_path)
-    opened = Tokenizer.load(tmp_path)
-    assert opened.default_tags == [">>fra<<", "<bt>"]
-    assert opened.digest == french.digest != tokenizer.digest
-    assert opened.encode_sources(TEXTS) == french.encode_sources(TEXTS)
-    file = tmp_path / "tokenizer.json"
-    file.write_text(file.read_text().replace("<bt>", "<no>"))
-    with pytest.raises(InputError, match=str(file)):
-        Tokenizer.load(tmp_path)
-
-
 def test_sources_need_one_of_several_languages(tokenizer):
     tokenizer.check_languages(
         ["\u00a0>>fra<< a", " >>de_AT<<b", "", "\u200b", ">>fra<<"]

@@ -69,7 +69,7 @@ def test_padding_is_added_after_the_ids_of_the_library(models, tmp_path):
         assert open_tokenizer([tmp_path]).digest == tokenizer.digest
 
 
-def test_two_models(pair, tmp_path):
+def test_two_models(pair):
     source, target, vocabulary = pair
     assert vocabulary.source.vocab_size == 72
     assert vocabulary.vocab_size == 330
@@ -82,12 +82,7 @@ def test_two_models(pair, tmp_path):
     plain = [text for text in CORPUS if 1 not in target.encode(text)]
     assert plain
     assert [*map(vocabulary.decode, target.encode(plain))] == plain
-    vocabulary.save_files(tmp_path)
-    opened = open_tokenizer([tmp_path])
-    assert opened.digest == vocabulary.digest
-    assert opened.tags == opened.languages == []
-    assert not opened.is_shared and not opened.normalizes_sources
-    assert opened.encode_sources(TEXTS) == source.encode(TEXTS)
+    assert not vocabulary.is_shared and not vocabulary.normalizes_sources
 
 
 @pytest.fixture
@@ -140,5 +135,5 @@ def test_models_that_do_not_fit(models, tmp_path):
         write_model(wrong, 100, **options)
         with pytest.raises(InputError, match=f"{wrong}.*{message}"):
             open_tokenizer([wrong])
-    with pytest.raises(InputError, match="'<pad>': 75.*'<pad>': 331"):
+    with pytest.raises(InputError, match="pad_id=75.*pad_id=331"):
         open_tokenizer([bpe, unigram])
