@@ -84,11 +84,14 @@ class Replacements:
         self.digits = "0123456789"
         self.digits += "".join(x for x in table if table[x][-1] in self.digits)
 
+    @functools.cached_property
+    def _number_after_digit(self) -> re.Pattern:
+        return re.compile(f"(?<=[{self.digits}])([{self.numbers}])")
+
     def replace(self, text: str) -> str:
         """Returns the text of `normalize_source` with known characters."""
-        if self.numbers:
-            between = f"(?<=[{self.digits}])(?=[{self.numbers}])"
-            text = re.sub(between, " ", text)
+        if self.numbers and not text.isascii():
+            text = self._number_after_digit.sub(r" \1", text)
         return text.translate(self._by_code_point)
 
 
