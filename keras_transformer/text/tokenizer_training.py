@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
 from keras_transformer.text.sentencepiece_model import parse_model
@@ -28,9 +27,6 @@ def train_model(
     tags: Sequence[str],
 ) -> bytes:
     """Returns a serialized model; for arguments see `Tokenizer.train`."""
-    check_values(
-        POSITIVE_INTEGER, vocab_size=vocab_size, max_sentences=max_sentences
-    )
     check_tags(tags)
     with explain_missing_packages():
         import sentencepiece

@@ -39,7 +39,7 @@ def test_every_line_is_drawn_equally_often():
 
 def test_messages_state_the_limits_of_the_vocabulary_size():
     for wrong, pattern in (
-        (1, r"at least (\d+)"),
+        (0, r"at least (\d+)"),
         (100, r"at least (\d+)"),
         (9999, r"at most (\d+)"),
     ):
@@ -107,17 +107,14 @@ def test_symbols_have_ids_and_no_text_is_tokenized_to_them():
 
 
 @pytest.mark.parametrize(
-    ("texts", "arguments", "received"),
+    ("texts", "received"),
     [
-        (CORPUS, dict(vocab_size=0), "vocab_size=0"),
-        (CORPUS, dict(vocab_size=8.5), "vocab_size=8.5"),
-        (CORPUS, dict(max_sentences=0), "max_sentences=0"),
-        ([], {}, "blank lines"),
-        (["  ", "\t", "\0", "\u2028"], {}, "blank lines"),
-        ([*CORPUS, "\ud800"], {}, r"texts\[24\]='\\ud800'"),
-        ([*CORPUS, None], {}, r"texts\[24\]=None"),
+        ([], "blank lines"),
+        (["  ", "\t", "\0", "\u2028"], "blank lines"),
+        ([*CORPUS, "\ud800"], r"texts\[24\]='\\ud800'"),
+        ([*CORPUS, None], r"texts\[24\]=None"),
     ],
 )
-def test_what_cannot_be_trained_on(texts, arguments, received):
+def test_what_cannot_be_trained_on(texts, received):
     with pytest.raises(InputError, match=received):
-        Tokenizer.train(texts, **dict(vocab_size=320) | arguments)
+        Tokenizer.train(texts, vocab_size=320)
