@@ -170,6 +170,6 @@ def test_unsupported_models(tokenizer, tmp_path):
 
 def test_a_different_tokenizer_is_noticed(translator, tmp_path, monkeypatch):
     other = kt.Tokenizer.train(["abc def"], vocab_size=268)
-    monkeypatch.setattr(translator.tokenizer, "model", other.model)
+    monkeypatch.setattr(translator.tokenizer.source, "model", other.target.model)
     path = tmp_path / "a.argosmodel"
     check_error(translator, path, "I am a student", RuntimeError)
