@@ -169,7 +169,7 @@ def test_unsupported_models(tokenizer, tmp_path):
 
 
 def test_a_different_tokenizer_is_noticed(translator, tmp_path, monkeypatch):
-    other = kt.Tokenizer.train(["abc def"], vocab_size=268)
-    monkeypatch.setattr(translator.tokenizer.source, "model", other.target.model)
+    other = kt.Tokenizer.train(["abc def"], vocab_size=268).target
+    monkeypatch.setattr(translator.tokenizer.source, "model", other.model)
     path = tmp_path / "a.argosmodel"
     check_error(translator, path, "I am a student", RuntimeError)
