@@ -39,7 +39,7 @@ def check(client, path):
     """Sends the same requests to a server and to the SavedModel.
 
     Args:
-        client: The `ServedTranslator` of the server.
+        client: The `ServedBackend` of the server.
         path: Folder of the SavedModel.
 
     Yields:
@@ -122,7 +122,7 @@ def main():
     try:
         address = options.address or "localhost:8500"
         client = wait_for(f"grpc://{address}/{name}/{path.name}")
-        for line in check(client, path):
+        for line in check(client.backend, path):
             print(line, flush=True)
     finally:
         if server:

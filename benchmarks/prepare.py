@@ -59,7 +59,7 @@ def open_batches(folder: pathlib.Path, run: str) -> tuple:
     from keras_transformer.train.data.batching import BatchOrder, PairIds
 
     opened = []
-    fitting.fit = lambda run, data, *_: opened.append(data.prepared)
+    fitting.fit = lambda run, data, *_: opened.append(data)
     recipe = dict(
         vocab_size=int(os.environ["VOCAB_SIZE"]),
         max_length=_MAX_LENGTH,

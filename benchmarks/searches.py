@@ -36,7 +36,10 @@ def searches(beam_sizes: list[int]) -> dict[str, tuple[kt.BeamSearch, int]]:
         },
         f"beam {widest}, {widest} best": (kt.BeamSearch(widest), widest),
         **{
-            f"beam {widest}, alpha {alpha}": (kt.BeamSearch(widest, alpha), 1)
+            f"beam {widest}, alpha {alpha}": (
+                kt.BeamSearch(widest, alpha=alpha),
+                1,
+            )
             for alpha in (0.0, 1.0)
         },
     }

@@ -81,7 +81,7 @@ def open_system(name: str, folder: str, workers: int, threads: int) -> Callable:
     if system == "litert":
         import keras_transformer as kt
 
-        settings = kt.BeamSearch(beam_size, ALPHA)
+        settings = kt.BeamSearch(beam_size, alpha=ALPHA)
         if search == "finished":
             settings = dataclasses.replace(settings, stop=search)
         translator = kt.open_translator(

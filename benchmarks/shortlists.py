@@ -22,7 +22,6 @@ import ctranslate2
 import numpy as np
 
 import keras_transformer as kt
-from keras_transformer.inference.batches import num_workers
 
 SYSTEMS = ("LiteRT", "LiteRT, shortlist", "CTranslate2", "CTranslate2, map")
 BATCHES = (1, 8, 32)
@@ -60,9 +59,9 @@ def open_litert(path: pathlib.Path, beam_size: int, mode: str) -> Callable:
     engine, pool = translator.engine, concurrent.futures.ThreadPoolExecutor()
 
     def decode(batch: Batch, length: int, workers: int) -> None:
-        num_workers.set(workers)
         limits = np.full(len(batch), length, np.int32)
-        engine.search(batch, [[] for _ in batch], limits, search, 1)
+        prefixes = [[] for _ in batch]
+        engine.search(batch, prefixes, limits, search, 1, workers)
 
     def translate(batch: Batch) -> None:
         workers = 2 if mode == "workers" and len(batch) > 1 else 1

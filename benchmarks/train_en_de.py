@@ -16,7 +16,7 @@ import numpy as np
 import keras_transformer as kt
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.train.data.encoding import TokenShard
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import open_prepared
 
 # JAX compiles the model for each of these lengths.
 _LENGTHS = (12, 16, 24, 40, 64)
@@ -119,7 +119,7 @@ def main() -> None:
     parser.add_argument("run", type=Path)
     parser.add_argument("--epochs", type=int, default=41)
     options = parser.parse_args()
-    prepared = Prepared.open(options.prepared)
+    prepared = open_prepared(options.prepared)
     tokenizer = prepared.tokenizer
     config = kt.TransformerConfig.from_preset(
         "small",

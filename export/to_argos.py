@@ -40,7 +40,8 @@ def save_argos(
     files.check_output(path, [".argosmodel"])
     files.check_free(path)
     source, target = translator.languages
-    tokenizer, config = translator.tokenizer, translator.model.config
+    tokenizer = translator.tokenizer
+    config = translator.model.config
     problems = list(to_ctranslate2.problems(translator))
     if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
         problems.append(f"source={source}, target={target}")
@@ -57,21 +58,25 @@ def save_argos(
             # Exceeds the versions of published packages.
             "package_version": f"{date.today():%Y.%m.%d}",
             "argos_version": "1.9.0",  # the first with this format
-            **dict.fromkeys(("from_code", "from_name"), source),
-            **dict.fromkeys(("to_code", "to_name"), target),
+            "from_code": source,
+            "from_name": source,
+            "to_code": target,
+            "to_name": target,
             "type": "translate",
         }
         files.write_json(folder / "metadata.json", package)
         return to_ctranslate2.write_model(translator, dtype, folder / "model")
 
-    def opened(folder: Path) -> Any:
+    def open_written(folder: Path) -> Any:
         file = str(folder / "sentencepiece.model")
         split = SentencePieceProcessor(model_file=file, out_type=str).encode
         return to_ctranslate2.open_written(translator, split, folder / "model")
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, f"keras-transformer-{source}_{target}")
-        writing.write_export(translator, folder, "argos", dtype, write, opened)
+        writing.write_export(
+            translator, folder, "argos", dtype, write, open_written
+        )
         with files.atomic_write(path) as out, zipfile.ZipFile(out, "w") as file:
             for part in sorted(folder.rglob("*")):
                 file.write(part, part.relative_to(temporary))

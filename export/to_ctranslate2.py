@@ -19,9 +19,9 @@ from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
 from keras_transformer.export import writing
-from keras_transformer.inference.shortlist import Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.model import Transformer
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer
@@ -131,7 +131,8 @@ def _specification(translator: Translator) -> Any:
     """Returns the `TransformerSpec`, with weights in float32."""
     from ctranslate2.specs import common_spec, transformer_spec
 
-    model, config = translator.model, translator.model.config
+    model = translator.model
+    config = model.config
     activation = common_spec.Activation[config.activation.upper()]
 
     def stack(make: type, sizes: Any) -> Any:
@@ -148,17 +149,19 @@ def _specification(translator: Translator) -> Any:
         stack(transformer_spec.TransformerEncoderSpec, config.encoder),
         stack(transformer_spec.TransformerDecoderSpec, config.decoder),
     )
-    encoder, decoder = specification.encoder, specification.decoder
     _set_weights(specification, model)
+    encoder = specification.encoder
     encoder.embeddings[0].weight = _array(model.embedding.embeddings)
+    decoder = specification.decoder
     decoder.embeddings.weight = _array(model.target_embedding.embeddings)
     decoder.projection.weight = _array(model.output_embedding.embeddings)
-    for part in (encoder, decoder):
-        part.scale_embeddings = float(model.embedding.factor)
+    factor = float(model.embedding.factor)
+    encoder.scale_embeddings = decoder.scale_embeddings = factor
     _set_positions(encoder, model.source_positions, config.max_length)
     _set_positions(decoder, model.target_positions, config.max_length)
 
-    source, target = translator.tokenizer.source, translator.tokenizer.target
+    source = translator.tokenizer.source
+    target = translator.tokenizer.target
     specification.register_source_vocabulary(source.pieces())
     pieces = target.pieces()
     specification.register_target_vocabulary(pieces)
@@ -175,7 +178,8 @@ def _set_weights(specification: Any, model: Transformer) -> None:
     """Sets all weights except the embeddings, which may be tied."""
     from ctranslate2.specs import model_spec
 
-    weights, joined = named_weights(model), collections.defaultdict(list)
+    weights = named_weights(model)
+    joined = collections.defaultdict(list)
     for name, theirs in weight_names(model.config, "ctranslate2").items():
         if not name.endswith("embeddings"):
             joined[theirs].append(_array(weights[name]))
@@ -199,11 +203,13 @@ def _array(values: Any) -> np.ndarray:
 
 def _vocabulary_map(shortlist: Shortlist, tokenizer: Tokenizer) -> str:
     """Returns lines of a source piece, or none for all, and target pieces."""
-    pieces = ["", *tokenizer.source.pieces()]
-    rows = np.split(shortlist.targets, shortlist.starts[1:-1])
-    rows = map(tokenizer.target.pieces, [shortlist.always, *rows])
-    lines = zip(pieces, map(" ".join, rows), strict=True)
-    return "".join(map("{0[0]}\t{0[1]}\n".format, lines))
+    rows = {"": shortlist.always}
+    targets = np.split(shortlist.targets, shortlist.starts[1:-1])
+    rows |= zip(tokenizer.source.pieces(), targets, strict=True)
+    return "".join(
+        f"{piece}\t{' '.join(tokenizer.target.pieces(ids))}\n"
+        for piece, ids in rows.items()
+    )
 
 
 def _store_in_bfloat16(specification: Any) -> None:

@@ -70,20 +70,20 @@ def save_huggingface(
         RuntimeError: If `keras_transformer.convert` reads a different model.
     """
     writing.check_problems("huggingface", _problems(translator))
-    model, vocabulary = translator.model, translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
         files = {
-            "config.json": _config(model.config, dtype),
+            "config.json": _config(translator.model.config, dtype),
             "generation_config.json": _generation(translator),
             **_tokenizer_files(translator),
         }
         for name, values in files.items():
             write_json(folder / name, values)
+        vocabulary = translator.tokenizer
         (folder / "source.spm").write_bytes(vocabulary.source.model)
         (folder / "target.spm").write_bytes(vocabulary.target.model)
         (folder / "README.md").write_text(_CARD, "utf-8")
-        tensors = _tensors(model, dtype)
+        tensors = _tensors(translator.model, dtype)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         return {"dtype": dtype}
 
@@ -95,7 +95,7 @@ def save_huggingface(
 
 def _problems(translator: Translator) -> Iterator[str]:
     """Yields the properties of a model that Marian does not support."""
-    config, tokenizer = translator.model.config, translator.tokenizer
+    config = translator.model.config
     yield from writing.single_model_problems(translator)
     names = [x for x, y in _REQUIRED.items() if getattr(config, x) != y]
     widths = {config.num_heads * config.d_k, config.num_heads * config.d_v}
@@ -105,17 +105,18 @@ def _problems(translator: Translator) -> Iterator[str]:
         yield f"{name}={getattr(config, name)!r}"
     if config.layer_norm_epsilon > 1e-4:
         yield f"layer_norm_epsilon={config.layer_norm_epsilon} (at most 1e-4)"
-    tied, scale = config.tied_embeddings, config.embedding_scale
+    tied = config.tied_embeddings
+    scale = config.embedding_scale
     scales = (None, 1.0, config.d_model**0.5)
     if scale not in scales and tied in ("all", "target"):
         yield f"embedding_scale={scale} with tied_embeddings={tied!r}"
-    if tokenizer.source_eos_id != tokenizer.eos_id:
+    if translator.tokenizer.source_eos_id != translator.tokenizer.eos_id:
         yield "sources without the end token"
 
 
 def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
     """Returns the content of config.json."""
-    tied, scale = config.tied_embeddings, config.embedding_scale
+    scale = config.embedding_scale
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
@@ -134,8 +135,8 @@ def _config(config: TransformerConfig, dtype: str) -> dict[str, Any]:
         "max_position_embeddings": max(config.max_length, _MIN_POSITIONS),
         "scale_embedding": scale in (None, config.d_model**0.5),
         # Marian shares source and target only if the output is shared too.
-        "share_encoder_decoder_embeddings": tied == "all",
-        "tie_word_embeddings": tied in ("all", "target"),
+        "share_encoder_decoder_embeddings": config.tied_embeddings == "all",
+        "tie_word_embeddings": config.tied_embeddings in ("all", "target"),
         **_special_ids(config),
     }
 
@@ -152,12 +153,14 @@ def _special_ids(config: TransformerConfig) -> dict[str, int]:
 
 def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
-    config, ids = translator.model.config, translator.engine.special_ids
+    config = translator.model.config
+    banned_ids = translator.engine.special_ids.banned_ids
     search = converted(translator.search, BeamSearch)
-    # The limit for the longest source: transformers has one for all.
+    # transformers has a single limit: use the limit of the longest source.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
-    alpha, early_stopping = search.alpha, search.stop == "finished"
+    alpha = search.alpha
+    early_stopping = search.stop == "finished"
     if search.length_penalty == "wu":
         # At usual lengths a power with two thirds of alpha ranks alike. Its
         # exact bound is too loose to stop a search early.
@@ -166,7 +169,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         early_stopping = "never"
     return {
         **_special_ids(config),
-        "bad_words_ids": [[i] for i in ids.banned_ids],
+        "bad_words_ids": [[i] for i in banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -177,7 +180,8 @@ def _generation(translator: Translator) -> dict[str, Any]:
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     vocabulary = translator.tokenizer
-    source, target = vocabulary.source.pieces(), vocabulary.target.pieces()
+    source = vocabulary.source.pieces()
+    target = vocabulary.target.pieces()
     special = {
         f"{name}_token": target[getattr(vocabulary, f"{name}_id")]
         for name in ("pad", "unk", "eos", "bos")
@@ -210,7 +214,8 @@ def _table(pieces: list[str]) -> dict[str, int]:
 
 def _tensors(model: Transformer, dtype: str) -> dict[str, np.ndarray]:
     """Returns all weights with Marian's names and layout."""
-    weights, config = named_weights(model), model.config
+    weights = named_weights(model)
+    config = model.config
     if config.tied_embeddings == "inputs":
         config = dataclasses.replace(config, tied_embeddings="none")
         weights["target_embedding/embeddings"] = weights["embedding/embeddings"]
@@ -249,7 +254,8 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     model = dataclasses.replace(read, config=config).load_model()
     # The import gives banned tokens a bias that forbids them.
     banned = list(translator.engine.special_ids.banned_ids)
-    bias, own = (x.output_embedding.bias for x in (model, translator.model))
+    bias = model.output_embedding.bias
+    own = translator.model.output_embedding.bias
     values = to_numpy(bias).copy()
     values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)

@@ -2,11 +2,10 @@
 
     import keras_transformer as kt
 
-Names are listed in `__init__.pyi`, and imported when they are first used: the
-layers, the model, losses, metrics and schedules work without TensorFlow, on
-the JAX and PyTorch backends of Keras. The first of them also registers all
-others with Keras, so that `from keras_transformer import Transformer` is
-enough before `keras.models.load_model`.
+Public names are imported when they are first used; `__init__.pyi` lists them.
+The layers, the model, losses, metrics and schedules work without TensorFlow, on
+the JAX and PyTorch backends of Keras. Using any of them registers all classes
+with Keras, so that `keras.models.load_model` finds them.
 """
 
 import os
@@ -22,9 +21,13 @@ os.environ.setdefault("HDF5_USE_FILE_LOCKING", "FALSE")
 # Modules with classes that `keras.models.load_model` may need.
 _REGISTERED = ("model", "losses", "metrics", "optimizers", "schedules")
 # An export for LiteRT is opened where Keras has no backend.
-_WITHOUT_KERAS = (
-    *("BeamSearch", "InputError", "Sampling", "open_translator", "parsing"),
-)
+_WITHOUT_KERAS = {
+    "BeamSearch",
+    "InputError",
+    "Sampling",
+    "open_translator",
+    "parsing",
+}
 
 __all__, __getattr__, __dir__ = lazy_names(
     __name__, _REGISTERED, _WITHOUT_KERAS

@@ -2,7 +2,6 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from keras_transformer.presets import find_preset
@@ -15,7 +14,7 @@ _flag = functools.partial(fields.described, fields.BOOLEAN)
 
 
 class StackConfig(NamedTuple):
-    """Sizes of an encoder or a decoder: the first arguments of its class."""
+    """Sizes of an encoder or a decoder, as arguments of its class."""
 
     num_layers: int
     num_heads: int
@@ -44,11 +43,14 @@ class TransformerConfig:
     d_ff: int = _positive("inner width of the feed-forward networks", 2048)
     num_heads: int = _positive("attention heads, the paper's h", 8)
     d_k: int | None = _positive(
-        "width of one head's queries and keys; by default d_model / num_heads",
+        "width of one head's queries and keys; by default the model's width "
+        "over the number of heads",
         None,
     )
     d_v: int | None = _positive(
-        "width of one head's values; by default d_model / num_heads", None
+        "width of one head's values; by default the model's width over the "
+        "number of heads",
+        None,
     )
     dropout: float = fields.described(
         fields.FRACTION,
@@ -63,9 +65,8 @@ class TransformerConfig:
         "sinusoidal",
     )
     attention_window: int | None = _positive(
-        "number of positions that self-attention is restricted to, r "
-        "(section 4): in the encoder those centred on a position, in the "
-        "decoder the last ones, its own included; by default all",
+        "number of positions that self-attention sees, r (section 4): in the "
+        "encoder around a position, in the decoder up to it; by default all",
         None,
     )
     max_length: int = _positive(
@@ -74,8 +75,8 @@ class TransformerConfig:
     )
     pad_id: int = _non_negative("id of padding, which is never attended to", 0)
     bos_id: int = _non_negative(
-        "id of the token that starts the decoder's input; may be pad_id or "
-        "eos_id",
+        "id of the decoder's first input, which may be padding or the end "
+        "token",
         2,
     )
     eos_id: int = _non_negative(
@@ -87,54 +88,57 @@ class TransformerConfig:
         "relu",
     )
     norm_first: bool = _flag(
-        "pre-norm: whether sub-layers normalize their input, and encoder and "
-        "decoder their output, instead of post-norm (section 3.1)",
+        "pre-norm: normalize the input of sub-layers and the output of encoder "
+        "and decoder, instead of post-norm (section 3.1)",
         False,
     )
     layer_norm_epsilon: float = fields.described(
         fields.POSITIVE_NUMBER, "epsilon of layer normalization", 1e-6
     )
     attention_bias: bool = _flag(
-        "whether the projections of attention have biases", False
+        "biases in the projections of attention", False
     )
-    output_bias: bool = _flag("whether the logits have a bias", False)
+    output_bias: bool = _flag("bias of the logits", False)
     tied_embeddings: str = fields.described(
         fields.one_of("all", "inputs", "target", "none"),
-        "which embeddings are one matrix: source, target and output "
-        "(section 3.4), source and target, target and output, or none",
+        "embeddings that are one matrix: all (section 3.4), inputs: source and "
+        "target, target: target and output, or none",
         "all",
     )
     source_vocab_size: int | None = _positive(
-        "size of a separate source vocabulary; vocab_size is then the target's",
+        "size of a separate source vocabulary; by default source and target "
+        "share one",
         None,
     )
     embedding_scale: float | None = fields.described(
         fields.POSITIVE_NUMBER,
-        "factor on the embeddings; by default sqrt(d_model) (section 3.4)",
+        "factor on the embeddings; by default the square root of their width "
+        "(section 3.4)",
         None,
     )
     position_layout: str = fields.described(
         fields.one_of("interleaved", "halves"),
-        "order of sines and cosines: interleaved as in section 3.5, or all "
+        "order of sines and cosines: interleaved (section 3.5), or halves: all "
         "sines before all cosines",
         "interleaved",
     )
     position_endpoint: bool = _flag(
-        "whether the lowest frequency of the sinusoids is 1/10000: their "
-        "exponents are i / (d_model/2 - 1), not i / (d_model/2)",
+        "lowest frequency of exactly 1/10000: the exponents of n frequencies "
+        "are i / (n - 1), not i / n",
         False,
     )
     position_offset: int = _non_negative("number of the first position", 0)
     decoder_layers: int | None = _positive(
-        "layers in the decoder; by default num_layers", None
+        "layers in the decoder; by default as many as in the encoder", None
     )
     decoder_heads: int | None = _positive(
         "heads in the decoder, which share the encoder's total width; by "
-        "default num_heads",
+        "default as many as in the encoder",
         None,
     )
     decoder_d_ff: int | None = _positive(
-        "inner width of the decoder's feed-forward networks; by default d_ff",
+        "inner width of the decoder's feed-forward networks; by default the "
+        "encoder's",
         None,
     )
 
@@ -143,65 +147,52 @@ class TransformerConfig:
         width, rest = divmod(self.d_model, self.num_heads)
         if rest and None in (self.d_k, self.d_v):
             raise InputError(
-                "d_model must be divisible by num_heads unless d_k and d_v "
-                "are given. Received: "
-                f"d_model={self.d_model}, num_heads={self.num_heads}"
+                "must be divisible by num_heads unless d_k and d_v are given. "
+                f"Received: {self.d_model} with {self.num_heads} heads",
+                argument="d_model",
             )
         object.__setattr__(self, "d_k", self.d_k or width)
         object.__setattr__(self, "d_v", self.d_v or width)
-        problems = list(self._problems())
-        if problems:
-            raise InputError("\n".join(problems))
+        self._check_vocabulary()
+        heads = self.decoder_heads or self.num_heads
+        widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
+        if any(width % heads for width in widths):
+            raise InputError(
+                "must divide the encoder's width of queries and of values. "
+                f"Received: {heads} with the widths {widths[0]} and "
+                f"{widths[1]}",
+                argument="decoder_heads",
+            )
 
-    def _problems(self) -> Iterator[str]:
-        """Yields a message for each impossible combination of values."""
+    def _check_vocabulary(self) -> None:
+        """Raises an InputError if sizes, ids and embeddings do not fit."""
         source_vocab_size = self.source_vocab_size or self.vocab_size
-        special_ids = (self.pad_id, self.bos_id, self.eos_id)
         smallest = min(self.vocab_size, source_vocab_size)
+        special_ids = (self.pad_id, self.bos_id, self.eos_id)
         if self.pad_id == self.eos_id or max(special_ids) >= smallest:
-            yield (
+            raise InputError(
                 "pad_id and eos_id must differ, and pad_id, bos_id and eos_id "
                 "be less than the size of the vocabulary. Received: "
                 f"{special_ids} with {smallest} tokens"
             )
         shares_source = self.tied_embeddings in ("all", "inputs")
         if shares_source and source_vocab_size != self.vocab_size:
-            yield (
-                "A different source_vocab_size needs tied_embeddings='target' "
-                "or tied_embeddings='none'. Received: "
-                f"tied_embeddings={self.tied_embeddings!r}, "
-                f"source_vocab_size={self.source_vocab_size}, "
-                f"vocab_size={self.vocab_size}"
-            )
-        heads = self.decoder_heads or self.num_heads
-        widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
-        if any(width % heads for width in widths):
-            yield (
-                "num_heads * d_k and num_heads * d_v must be divisible by "
-                f"decoder_heads. Received: num_heads={self.num_heads}, "
-                f"d_k={self.d_k}, d_v={self.d_v}, decoder_heads={heads}"
-            )
-        layout, endpoint = self.position_layout, self.position_endpoint
-        table = (layout, endpoint, self.position_offset)
-        sinusoidal = self.positional_encoding == "sinusoidal"
-        if not sinusoidal and table != ("interleaved", False, 0):
-            yield (
-                "position_layout, position_endpoint and position_offset need "
-                f"positional_encoding='sinusoidal'. Received: {table} with "
-                "positional_encoding='learned'"
-            )
-        halves = layout == "halves" or endpoint
-        if sinusoidal and halves and (self.d_model % 2 or self.d_model < 4):
-            yield (
-                "position_layout='halves' and position_endpoint need an even "
-                f"d_model of at least 4. Received: d_model={self.d_model}"
+            raise InputError(
+                "must equal vocab_size, unless tied_embeddings is 'target' or "
+                f"'none'. Received: {source_vocab_size} instead of "
+                f"{self.vocab_size}",
+                argument="source_vocab_size",
             )
 
     @property
     def encoder(self) -> StackConfig:
         """Sizes of the encoder."""
         return StackConfig(
-            self.num_layers, self.num_heads, self.d_ff, self.d_k, self.d_v
+            num_layers=self.num_layers,
+            num_heads=self.num_heads,
+            d_ff=self.d_ff,
+            d_k=self.d_k,
+            d_v=self.d_v,
         )
 
     @property
@@ -209,11 +200,11 @@ class TransformerConfig:
         """Sizes of the decoder."""
         heads = self.decoder_heads or self.num_heads
         return StackConfig(
-            self.decoder_layers or self.num_layers,
-            heads,
-            self.decoder_d_ff or self.d_ff,
-            self.num_heads * self.d_k // heads,
-            self.num_heads * self.d_v // heads,
+            num_layers=self.decoder_layers or self.num_layers,
+            num_heads=heads,
+            d_ff=self.decoder_d_ff or self.d_ff,
+            d_k=self.num_heads * self.d_k // heads,
+            d_v=self.num_heads * self.d_v // heads,
         )
 
     @classmethod
@@ -259,7 +250,8 @@ class TransformerConfig:
     @property
     def num_parameters(self) -> int:
         """Trainable parameters of a `Transformer` with this architecture."""
-        d_model, norm = self.d_model, 2 * self.d_model
+        d_model = self.d_model
+        norm = 2 * d_model
 
         def layer(sizes: StackConfig, attentions: int) -> int:
             widths = sizes.num_heads * (sizes.d_k + sizes.d_v)

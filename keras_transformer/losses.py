@@ -30,14 +30,16 @@ def smoothed_cross_entropy(
     """
     vocab_size = logits.shape[-1]
     labels, are_tokens = known_labels(labels, vocab_size)
-    logits, options = ops.cast(logits, "float32"), dict(from_logits=True)
+    logits = ops.cast(logits, "float32")
     if label_smoothing:
         other = label_smoothing / (vocab_size - 1)
         is_label = ops.equal(ops.arange(vocab_size), labels[..., None])
         target = ops.where(is_label, 1.0 - label_smoothing, other)
-        losses = ops.categorical_crossentropy(target, logits, **options)
+        losses = ops.categorical_crossentropy(target, logits, from_logits=True)
     else:
-        losses = ops.sparse_categorical_crossentropy(labels, logits, **options)
+        losses = ops.sparse_categorical_crossentropy(
+            labels, logits, from_logits=True
+        )
     return nan_unless(are_tokens, losses)
 
 
@@ -61,7 +63,7 @@ def known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
 class LabelSmoothedCrossEntropy(keras.losses.Loss):
-    """Mean of `smoothed_cross_entropy` over a batch's tokens without padding.
+    """Label-smoothed cross-entropy, averaged over tokens without padding.
 
     Every token has the same weight, whatever the length of its sequence.
 

@@ -31,15 +31,16 @@ def causal_mask(length: Any) -> Any:
     if length is None or len(shape) not in (0, 2, 3):
         raise ValueError(
             "length must be an integer, a scalar tensor, or a tensor [B, T] or "
-            "[B, T, d]. In a functional Keras model, where ops.shape(x)[1] is "
-            f"None, pass the tensor: causal_mask(x). Received: length={length}"
+            f"[B, T, d]. Received: {length}. In a functional Keras model pass "
+            "the tensor: causal_mask(x)."
         )
     if len(shape):
         # A symbolic tensor has no length to number the positions by.
         row = length[:1, :] if len(shape) == 2 else length[:1, :, 0]
         ones = ops.ones_like(row, dtype="bool")  # [1, T]
-        pairs = (ops.expand_dims(ones, axis) for axis in (2, 1))
-        return ops.tril(ops.logical_and(*pairs))
+        queries = ops.expand_dims(ones, axis=2)
+        keys = ops.expand_dims(ones, axis=1)
+        return ops.tril(ops.logical_and(queries, keys))
     positions = ops.arange(length)
     return ops.expand_dims(positions[:, None] >= positions[None, :], axis=0)
 
@@ -53,7 +54,7 @@ def window_mask(length: Any, window: int, causal: bool = False) -> Any:
     Args:
         length: T, as an integer or a scalar tensor.
         window: The number of positions, r.
-        causal: Whether the window ends at i, from i - (r-1).
+        causal: If True, position i sees positions i - (r - 1) to i.
 
     Returns:
         Boolean `[1, T, T]`.

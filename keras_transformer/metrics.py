@@ -34,8 +34,10 @@ class TokenMetric(keras.metrics.Mean):
         self.pad_id = pad_id
 
     def values(self, labels: Any, logits: Any) -> Any:
-        """Returns float32 `[B, T]` for `[B, T]` labels, `[B, T, V]` logits."""
-        raise NotImplementedError
+        """Returns float32 `[B, T]` for `[B, T]` labels, `[B, T, V]` logits.
+
+        Subclasses define it.
+        """
 
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None
@@ -44,8 +46,7 @@ class TokenMetric(keras.metrics.Mean):
         values = self.values(ops.where(weight == 0, 0, y_true), y_pred)
         # Keras would average `[B, T]` values over T first, and so weight a
         # batch by its sequences, not by its tokens.
-        values, weight = (ops.reshape(x, (-1,)) for x in (values, weight))
-        super().update_state(values, weight)
+        super().update_state(ops.reshape(values, -1), ops.reshape(weight, -1))
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), "pad_id": self.pad_id}

@@ -105,15 +105,19 @@ class Transformer(_Model):
             residual_class=residual_class,
             dtype=policy,
         )
-        self.encoder = layers.Encoder(*config.encoder, **stack, name="encoder")
-        self.decoder = layers.Decoder(*config.decoder, **stack, name="decoder")
+        self.encoder = layers.Encoder(
+            **config.encoder._asdict(), **stack, name="encoder"
+        )
+        self.decoder = layers.Decoder(
+            **config.decoder._asdict(), **stack, name="decoder"
+        )
         # The configuration fixes every shape, so the weights are created now.
         self.build()
         unlock(self)
 
     def _make_embeddings(self) -> None:
         """Makes the embeddings; tied ones are the same layer."""
-        config, tied = self.config, self.config.tied_embeddings
+        config = self.config
 
         def embedding(
             name: str, size: int, is_output: bool
@@ -127,6 +131,7 @@ class Transformer(_Model):
                 name=name,
             )
 
+        tied = config.tied_embeddings
         size = config.vocab_size
         self.embedding = self.target_embedding = embedding(
             "embedding", config.source_vocab_size or size, tied == "all"
@@ -140,14 +145,17 @@ class Transformer(_Model):
             self.output_embedding = embedding("output_embedding", size, True)
 
     def _positions(self, name: str) -> keras.layers.Layer:
-        config, common = self.config, dict(dtype=self.dtype_policy, name=name)
+        config = self.config
         if config.positional_encoding == "learned":
-            return layers.LearnedPositionalEncoding(config.max_length, **common)
+            return layers.LearnedPositionalEncoding(
+                config.max_length, dtype=self.dtype_policy, name=name
+            )
         return layers.SinusoidalPositionalEncoding(
             config.position_layout,
             config.position_endpoint,
             config.position_offset,
-            **common,
+            dtype=self.dtype_policy,
+            name=name,
         )
 
     def build(self, input_shape: Any = None) -> None:
@@ -155,8 +163,11 @@ class Transformer(_Model):
         if self.built:
             return
         states = (None, None, self.config.d_model)
-        embeddings = (self.embedding, self.target_embedding)
-        for embedding in (*embeddings, self.output_embedding):
+        for embedding in (
+            self.embedding,
+            self.target_embedding,
+            self.output_embedding,
+        ):
             if not embedding.built:
                 embedding.build((None, None))
         self.source_positions.build(states)
@@ -166,10 +177,10 @@ class Transformer(_Model):
         self.decoder.build(states, states)
         self.built = True
 
-    def __call__(self, inputs: Any, *others: Any, **named: Any) -> Any:
-        if others:
-            inputs = [inputs, *others]  # `call` raises an error
-        return super().__call__(inputs, **named)
+    def __call__(self, inputs: Any, *others: Any, **kwargs: Any) -> Any:
+        if others:  # `call` raises an error about two tensors
+            inputs = [inputs, *others]
+        return super().__call__(inputs, **kwargs)
 
     def call(self, inputs: dict[str, Any], training: bool | None = None) -> Any:
         if not isinstance(inputs, Mapping) or not _INPUTS <= set(inputs):
@@ -193,10 +204,14 @@ class Transformer(_Model):
             Variables `[V, d_model]` and `[V]` (None without a bias); or None
             if a subclass computes logits differently.
         """
-        layer, model = self.output_embedding, type(self)
-        ours = (Transformer.logits, Transformer.call, layers.TiedEmbedding)
-        is_ours = (model.logits, model.call, type(layer)) == ours
-        return (layer.embeddings, layer.bias) if is_ours else None
+        layer = self.output_embedding
+        if (
+            type(self).logits is not Transformer.logits
+            or type(self).call is not Transformer.call
+            or type(layer) is not layers.TiedEmbedding
+        ):
+            return None
+        return layer.embeddings, layer.bias
 
     def encode(self, source: Any, training: bool | None = None) -> Memory:
         """Encodes the source.
@@ -218,8 +233,11 @@ class Transformer(_Model):
             memory: From `encode`.
             training: Whether dropout is applied.
         """
-        inputs = self._decoder_inputs(target, memory, training)
-        return self.logits(self.decoder(*inputs, training=training))
+        x, mask = self._decoder_inputs(target, training)
+        states = self.decoder(
+            x, memory.states, mask, memory.mask, training=training
+        )
+        return self.logits(states)
 
     def attention_scores(self, source: Any, target: Any) -> AttentionScores:
         """Returns the attention scores of every layer, as in Figures 3-5.
@@ -228,11 +246,14 @@ class Transformer(_Model):
             source: `[B, S]` ids.
             target: `[B, T]` ids, as in `call`.
         """
-        x, mask = self._encoder_inputs(source)
-        scores = dict(return_attention_scores=True)
-        states, encoder = self.encoder(x, mask, **scores)
-        inputs = self._decoder_inputs(target, Memory(states, mask))
-        _, decoder, cross = self.decoder(*inputs, **scores)
+        x, source_mask = self._encoder_inputs(source)
+        memory, encoder = self.encoder(
+            x, source_mask, return_attention_scores=True
+        )
+        x, mask = self._decoder_inputs(target)
+        _, decoder, cross = self.decoder(
+            x, memory, mask, source_mask, return_attention_scores=True
+        )
         return AttentionScores(encoder, decoder, cross)
 
     def _encoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
@@ -241,17 +262,14 @@ class Transformer(_Model):
         mask = padding_mask(ids, self.config.pad_id)
         return self.dropout(x, training=training), mask
 
-    def _decoder_inputs(
-        self, ids: Any, memory: Memory, training: bool | None = None
-    ) -> tuple:
-        """Returns the decoder's arguments: embeddings, memory, two masks."""
+    def _decoder_inputs(self, ids: Any, training: bool | None = None) -> tuple:
+        """Returns embeddings plus positions, with dropout, and the mask."""
         x = self.target_positions(self.target_embedding(ids))
         mask = None  # windows already hide the future
         if self.config.attention_window is None:
             # Padding comes after a target's last token, and is hidden too.
             mask = causal_mask(ops.shape(ids)[1])
-        x = self.dropout(x, training=training)
-        return x, memory.states, mask, memory.mask
+        return self.dropout(x, training=training), mask
 
     def export(
         self,

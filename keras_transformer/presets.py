@@ -36,8 +36,14 @@ def _row(
     **architecture: Any,
 ) -> Preset:
     """Returns a row of Table 3."""
-    in_paper = (parameters, perplexity, bleu)
-    return Preset(description, architecture, recipe or {}, *in_paper)
+    return Preset(
+        description,
+        architecture,
+        recipe or {},
+        paper_parameters=parameters,
+        paper_perplexity=perplexity,
+        paper_bleu=bleu,
+    )
 
 
 PRESETS: dict[str, Preset] = {

@@ -62,8 +62,8 @@ def assign(
         elif value.dtype.name not in FLOATS:
             problems[name] = f"{value.dtype} instead of floats"
         elif np.shape(value) != tuple(weights[name].shape):
-            shape, expected = list(np.shape(value)), list(weights[name].shape)
-            problems[name] = f"shape {shape} instead of {expected}"
+            expected = list(weights[name].shape)
+            problems[name] = f"shape {list(value.shape)} instead of {expected}"
         elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
             problems[name] = "NaN or infinite values"
         del value  # before the next one is read

@@ -1,6 +1,7 @@
 """Runs the programs of documents and notebooks, in this process and smaller."""
 
 import contextlib
+import copy
 import os
 import re
 import subprocess
@@ -13,7 +14,6 @@ import pytest
 from documents import ROOT
 
 from keras_transformer import BeamSearch, cli, presets
-from keras_transformer.inference.graph_engine import GraphEngine
 from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.train.data import corpus
 
@@ -94,13 +94,15 @@ def smaller(monkeypatch, tmp_path):
 
     Beam searches are not traced, which takes longer than they do.
     """
-    traced = GraphEngine.search
+    any_search = KerasEngine.search
 
-    def search(self, *arguments):
-        is_beam = any(isinstance(x, BeamSearch) for x in arguments)
-        return (KerasEngine.search if is_beam else traced)(self, *arguments)
+    def search(self, *arguments, settings, **options):
+        if isinstance(settings, BeamSearch):
+            self = copy.copy(self)
+            self._graphs = None
+        return any_search(self, *arguments, settings=settings, **options)
 
-    monkeypatch.setattr(GraphEngine, "search", search)
+    monkeypatch.setattr(KerasEngine, "search", search)
     architecture = dict(num_layers=1, d_model=128, d_ff=64, num_heads=4)
     # An untrained model writes as much as it may.
     recipe = dict(steps=8, batch_tokens=512, max_length=40, scored_sentences=0)

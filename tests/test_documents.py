@@ -76,7 +76,7 @@ def test_programs_of_the_readme_and_the_guide(tmp_path):
             *blocks("docs/layers.md", "python"),
         ]:
             if "KERAS_BACKEND" not in program:
-                # tests/layers/test_block.py registers these names too.
+                # test_transformer_layer.py registers these names too.
                 exec(program.replace("my_project", "guide"), names)
 
     assert len(names["translation"].texts) == 4
@@ -103,8 +103,8 @@ def test_programs_of_the_readme_and_the_guide(tmp_path):
     assert type(layer.feed_forward) is names["GatedFeedForward"]
 
 
-def test_sublayers_of_the_guide_are_tested_in_test_block():
-    tested = read("tests/layers/test_block.py")
+def test_sublayers_of_the_guide_are_tested():
+    tested = read("tests/layers/test_transformer_layer.py")
     shown = [b for b in blocks("docs/layers.md", "python") if "my_project" in b]
     shown = [b for b in shown if "MultiHeadAttention" not in b]
     assert len(shown) == 3

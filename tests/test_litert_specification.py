@@ -48,7 +48,7 @@ def folder(tokenizer, tmp_path_factory):
         bias.assign(bias.numpy() + 2.0 * np.eye(bias.shape[0])[config.eos_id])
         models.append(model)
     # It needs more candidates.
-    search = kt.BeamSearch(5, ALPHA, extra_length=3, no_repeat_ngram=1)
+    search = kt.BeamSearch(5, alpha=ALPHA, extra_length=3, no_repeat_ngram=1)
     translator = kt.Translator(models, tokenizer, search, num_translations=5)
     return save_litert(translator, tmp_path_factory.mktemp("litert") / "en-de")
 
@@ -81,7 +81,7 @@ def test_the_program_of_the_page_translates(
     folder, program, beam_size, count, form, stop, size
 ):
     values = dict(length_penalty=form, stop=stop, no_repeat_ngram=size)
-    search = kt.BeamSearch(beam_size, ALPHA, 3, **values)
+    search = kt.BeamSearch(beam_size, alpha=ALPHA, extra_length=3, **values)
     translator = kt.open_translator(
         folder, search=search, num_translations=count
     )

@@ -148,7 +148,7 @@ def test_every_token_of_a_batch_has_the_same_weight(reduction, pad_id):
 
 def test_wrong_arguments_are_named():
     for smoothing in (-0.1, 1.0):
-        with pytest.raises(ValueError, match=f"label_smoothing={smoothing}"):
+        with pytest.raises(ValueError, match=f"label_smoothing .*{smoothing}"):
             LabelSmoothedCrossEntropy(smoothing)
     weights = np.ones((2, 4, 1), "float32")
     with pytest.raises(ValueError, match=r"\(2, 4, 1\)"):

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from documents import ROOT, blocks
 from helpers import TENSORFLOW_ONLY
+from padded_search import numpy_engine
 
 import keras_transformer as kt
-from keras_transformer.inference import keras_engine
 
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
@@ -41,7 +41,7 @@ def test_the_search_is_the_same_on_every_backend():
             weight.assign(random.normal(0, 0.3, weight.shape))
     ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, vocab_size=30)
     tokenizer = SimpleNamespace(**ids, source=SimpleNamespace(vocab_size=30))
-    engine = keras_engine.KerasEngine([model], tokenizer)
+    engine = numpy_engine(model, tokenizer)
     sources = [[4, 5, 6, 3], [7, 8, 9, 10, 11, 3], [29, 3]]
     limits = np.array([4, 4, 3])
     found = engine.search(sources, [[]] * 3, limits, kt.BeamSearch(2), 2)

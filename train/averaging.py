@@ -8,7 +8,6 @@ import numpy as np
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
@@ -27,11 +26,12 @@ def average(
     import_tensorflow_quietly()
     from keras_transformer.model import Transformer
 
-    model, sums = Transformer(run.config), None
+    model = Transformer(run.config)
+    sums = [np.zeros(weight.shape) for weight in model.weights]
     for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
         load_weights(model, path)
-        weights = [w.astype("float64") for w in model.get_weights()]
-        sums = weights if sums is None else list(map(np.add, sums, weights))
+        for total, weight in zip(sums, model.get_weights(), strict=True):
+            total += weight
     model.set_weights([total / len(paths) for total in sums])
     averaged = [path.name for path in paths]
     with atomic_folder(output) as folder:
@@ -51,14 +51,13 @@ def average(
 
 def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     """Returns the checkpoints that `average` takes."""
-    if last is not None:
-        check_values(POSITIVE_INTEGER, last=last)
     run.find_checkpoint()  # raises if there is none
     checkpoints = run.checkpoints()
     if last is not None and len(checkpoints) < last:
         raise InputError(
-            f"The argument `last` must be at most {len(checkpoints)}, the "
-            f"number of checkpoints in {run.path}. Received: last={last}"
+            f"must be at most {len(checkpoints)}, the number of checkpoints in "
+            f"{run.path}. Received: {last}",
+            argument="last",
         )
     count = last or run.request.get("max_to_keep", len(checkpoints))
     return checkpoints[-count:]

@@ -7,6 +7,7 @@ import logging
 import math
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Sequence
@@ -50,11 +51,13 @@ class StepCounter(keras.callbacks.Callback):
         self.step += 1
         self._added["step"] = self.step
         loss = next(m for m in self.model.metrics if m.name == "loss")
-        tokens, now = float(loss.count.numpy()), time.monotonic()
+        tokens = float(loss.count.numpy())
+        now = time.monotonic()
         if self._first is None:
-            self._first = tokens, now
-        elif now > self._first[1]:
-            rate = (tokens - self._first[0]) / (now - self._first[1])
+            self._first = (tokens, now)
+        first_tokens, start = self._first
+        if now > start:
+            rate = (tokens - first_tokens) / (now - start)
             self._added["tokens_per_second"] = rate
         logs.update(self._added)
         if self.step >= self.last_step:
@@ -131,9 +134,11 @@ class ValidationScore(keras.callbacks.Callback):
     ) -> None:
         super().__init__()
         self.translator = translator
-        self.sources, self.references = map(list, zip(*pairs, strict=True))
+        self.sources = [source for source, _ in pairs]
+        self.references = [target for _, target in pairs]
         self.target = target
         self.metric = translator.task.choose_metric(self.references, target)
+        self.name = translator.task.metrics[self.metric]
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         hypotheses = self.translator(self.sources)
@@ -150,10 +155,10 @@ class Progress(keras.callbacks.Callback):
     files with its updates.
     """
 
-    def __init__(self, counter: StepCounter, score: str) -> None:
+    def __init__(self, counter: StepCounter) -> None:
         super().__init__()
         self.counter = counter
-        self.score = score  # name of the validation score
+        self.score = ""  # name of the validation score
         self._bar = progress_bar(is_shown=False)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -163,12 +168,14 @@ class Progress(keras.callbacks.Callback):
             unit="step",
             dynamic_ncols=True,
         )
-        self._first_step, self._last_line = None, time.monotonic()
+        self._first_step = None
+        self._last_line = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._bar.update()
         if self._first_step is None:  # it included the compilation
-            self._first_step, self._start = self.counter.step, time.monotonic()
+            self._first_step = self.counter.step
+            self._start = time.monotonic()
         if not self._bar.disable:
             rate = logs.get("tokens_per_second", 0.0)
             text = f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s"
@@ -180,7 +187,8 @@ class Progress(keras.callbacks.Callback):
         self._report(logs)
 
     def _report(self, logs: dict) -> None:
-        step, last_step = self.counter.step, self.counter.last_step
+        step = self.counter.step
+        last_step = self.counter.last_step
         words = [f"step {step:,}/{last_step:,}"]
         for name, label, form in (
             ("loss", "loss", ".3f"),
@@ -244,9 +252,9 @@ class Checkpoints(keras.callbacks.Callback):
 
     def _receive(self, number: int, frame: Any) -> None:
         if self._received and number == signal.SIGINT:
-            raise KeyboardInterrupt
+            signal.default_int_handler(number, frame)  # KeyboardInterrupt
         self._received = self._received or number
-        message = b"\ntraining: saving after this step; Ctrl-C ends at once\n"
+        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
         os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
@@ -271,8 +279,9 @@ class Checkpoints(keras.callbacks.Callback):
         if self._received == signal.SIGINT:
             raise KeyboardInterrupt
         if self._received:
-            raise SystemExit(128 + signal.SIGTERM)
+            sys.exit(128 + signal.SIGTERM)
 
     def on_train_end(self, logs: dict | None = None) -> None:
-        while self._handlers:
-            signal.signal(*self._handlers.popitem())
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers = {}

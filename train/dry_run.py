@@ -5,10 +5,13 @@ import logging
 import sys
 import time
 
-import keras
 import tensorflow as tf
 
+from keras_transformer.config import TransformerConfig
+from keras_transformer.train import fitting
+from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import batching, pools
+from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.data.reading import without_tuning
 from keras_transformer.train.recipe import Recipe
 
@@ -18,12 +21,16 @@ _STEPS = 3
 
 
 def try_steps(
-    model: keras.Model,
+    config: TransformerConfig,
+    data: PreparedCorpus,
     recipe: Recipe,
-    order: batching.BatchOrder,
-    pairs: batching.PairIds,
+    strategy: tf.distribute.Strategy,
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
+    model = fitting.compiled_model(config, recipe, strategy)
+    fitting.report_data(data, recipe)
+    order = fitting.batch_order(data, recipe, strategies.worker(strategy))
+    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
     lengths = pools.bucket_lengths(order.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
     per_pass = int(order.count_batches(0).sum())
@@ -32,10 +39,10 @@ def try_steps(
     batch = next(iter(batching.make_batches(pairs, order)))
     # One batch, since a training reads the next ones during a step.
     batches = without_tuning(tf.data.Dataset.from_tensors(batch).repeat())
-    options = dict(verbose=0, shuffle=False)
-    model.fit(batches, steps_per_epoch=1, **options)
+    batches = strategies.distribute(batches, strategy)
+    model.fit(batches, steps_per_epoch=1, shuffle=False, verbose=0)
     start = time.monotonic()
-    model.fit(batches, steps_per_epoch=_STEPS, **options)
+    model.fit(batches, steps_per_epoch=_STEPS, shuffle=False, verbose=0)
     seconds = (time.monotonic() - start) / _STEPS
     logger.info(f"time: {seconds:.2g} s per step, mean of {_STEPS}")
     hours = seconds * recipe.steps / 3600

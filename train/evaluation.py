@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.files import atomic_write, write_json
 from keras_transformer.support.locks import locked
@@ -16,7 +16,7 @@ from keras_transformer.train.data.corpus import Corpus
 
 
 def evaluate(
-    translator: BaseTranslator,
+    translator: Translator,
     corpus: Corpus,
     split: str,
     target: str | None = None,
@@ -27,16 +27,16 @@ def evaluate(
     """Decodes a split and compares the outputs with its references.
 
     `metrics` are by default the task's; some depend on the language `target`.
-    Returns the results as plain values for JSON, and the outputs in the order
-    of the split. Several corpora are scored separately too.
+    If there are several corpora, each also gets its own scores. Returns the
+    results as plain values for JSON, and the outputs in the order of the split.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
     metrics = task.default_metrics if metrics is None else metrics
     task.check_metrics(target, metrics)
     parts = list(corpus.pairs_of_parts(split))
-    pairs = [pair for _, own in parts for pair in own]
-    sources, references = map(list, zip(*pairs, strict=True))
+    sources = [source for _, pairs in parts for source, _ in pairs]
+    references = [target for _, pairs in parts for _, target in pairs]
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers, progress=progress)
     seconds = time.monotonic() - start
@@ -51,19 +51,24 @@ def evaluate(
     if measured:
         tokens = sum(score.num_tokens for score in measured)
         nll = -sum(score.log_prob for score in measured) / tokens  # per token
-    scored_parts, end = [], 0
-    for entry, own in parts:
-        begin, end = end, end + len(own)
-        sides = hypotheses[begin:end], references[begin:end]
-        if len(parts) > 1:
-            described = dict(data=str(entry), sentences=len(own))
-            own_scores = task.scores(*sides, entry.target or target, metrics)
-            scored_parts.append({**described, **own_scores})
+    scored_parts = []
+    begin = 0
+    for part, pairs in parts if len(parts) > 1 else ():
+        end = begin + len(pairs)
+        own_scores = task.scores(
+            hypotheses[begin:end],
+            references[begin:end],
+            part.target or target,
+            metrics,
+        )
+        described = dict(data=str(part), sentences=len(pairs))
+        scored_parts.append({**described, **own_scores})
+        begin = end
     results = {
         "task": task.name,
         "data": corpus.name,
         "split": split,
-        "sentences": len(pairs),
+        "sentences": len(sources),
         "truncated": sum(
             x.source_truncated or x.at_length_limit for x in outputs
         ),

@@ -1,11 +1,8 @@
 """Compiles a model, restores the state of its run, and fits it."""
 
-import contextlib
 import dataclasses
-import functools
 import logging
 import math
-from collections.abc import Iterator
 
 import keras
 import numpy as np
@@ -20,10 +17,10 @@ from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.text.tokenizer_training import sample
-from keras_transformer.train import callbacks, dry_run, state
+from keras_transformer.train import callbacks, state
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import batching, encoding
-from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.training_log import CSVLog
 
@@ -32,49 +29,25 @@ logger = logging.getLogger(__name__)
 
 def fit(
     run: Run,
-    data: Corpus,
+    data: PreparedCorpus,
     recipe: Recipe,
     strategy: tf.distribute.Strategy,
-    only_try: bool = False,
 ) -> None:
     """Trains the model of a run to the end of its recipe.
 
-    Args:
-        run: The run. Only the chief writes to it.
-        data: Its prepared corpus.
-        recipe: How to train.
-        strategy: Where to train.
-        only_try: Report the time and memory of a few steps instead.
+    Each worker calls it with the run's data; only the chief writes to the run.
     """
-    train, worker = data.prepared, strategies.worker(strategy)
-    keras.utils.set_random_seed(recipe.seed)
-    if recipe.deterministic:
-        tf.config.experimental.enable_op_determinism()
-    logger.info(f"strategy: {strategies.describe(strategy)}")
-    logger.info(f"model: {run.config.num_parameters:,} parameters")
-    width, warmup = run.config.d_model, recipe.warmup_steps
-    rate = recipe.learning_rate_scale * (width * warmup) ** -0.5
-    logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
+    worker = strategies.worker(strategy)
     model = compiled_model(run.config, recipe, strategy)
     step = _restore(model, run)
-    _report_data(data, recipe)
-    order = batching.BatchOrder(
-        train.shards,
-        recipe.batch_tokens // worker.count,
-        train.max_length,
-        recipe.seed,
-        worker,
-        [(part.statistics.pairs, part.weight) for part in train.parts],
-    )
-    pairs = batching.PairIds(train.shards, train.tokenizer, train.max_length)
-    if only_try:
-        dry_run.try_steps(model, recipe, order, pairs)
-        return
+    report_data(data, recipe)
+    order = batch_order(data, recipe, worker)
+    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
     if valid is None and recipe.patience is not None:
         logger.warning(
-            f"patience={recipe.patience} has no effect: nothing to validate on"
+            f"patience={recipe.patience} is ignored: no validation data"
         )
     counter = callbacks.StepCounter(step, recipe.steps)
     log = CSVLog(run.path / "log.csv", step, worker.is_chief)
@@ -82,15 +55,21 @@ def fit(
     checkpoints = callbacks.Checkpoints(
         run if worker.is_chief else None, recipe.max_to_keep, counter
     )
+    progress = callbacks.Progress(counter)
     chain = [counter, callbacks.CheckFinite()]
     if worker.is_chief:
-        texts = valid_texts if valid is not None else []
-        chain += _reports(model, run, recipe, texts, counter)
+        if valid is not None and recipe.scored_sentences:
+            chain.append(_validation_score(model, run, recipe, valid_texts))
+            progress.score = chain[-1].name
+        chain.append(progress)
+        if recipe.tensorboard:
+            folder = str(run.path / "tensorboard")
+            chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
     chain += [log, stopping, checkpoints]
     if valid is not None:
         valid = strategies.distribute(valid, strategy, among_workers=True)
     epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
-    with _ended_callbacks(chain, checkpoints):
+    try:
         # Twice if training was stopped in the middle of an epoch.
         while counter.step < recipe.steps and not stopping.is_exhausted():
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
@@ -106,6 +85,17 @@ def fit(
                 verbose=0,  # `Progress` prints
                 callbacks=chain,
             )
+    except (KeyboardInterrupt, SystemExit, OSError, tf.errors.OpError):
+        progress.on_train_end()  # ends the bar before the message
+        logger.info(
+            f"training: stopped at step {counter.step:,}; the same command "
+            f"resumes after step {checkpoints.saved_step:,}"
+        )
+        raise
+    finally:
+        # Keras calls it only if nothing is raised.
+        progress.on_train_end()
+        checkpoints.on_train_end()
     if stopping.is_exhausted():
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
@@ -115,35 +105,61 @@ def fit(
 def compiled_model(
     config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
 ) -> Transformer:
-    """Returns a new model with the loss and the optimizer of a recipe."""
+    """Sets the seed, and returns a new model that is ready for `fit`."""
+    keras.utils.set_random_seed(recipe.seed)
+    if recipe.deterministic:
+        tf.config.experimental.enable_op_determinism()
+    logger.info(f"strategy: {strategies.describe(strategy)}")
+    logger.info(f"model: {config.num_parameters:,} parameters")
+    warmup = recipe.warmup_steps
+    rate = recipe.learning_rate_scale * (config.d_model * warmup) ** -0.5
+    logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
     with strategy.scope():
         # The training state refers to variables by name.
         model = Transformer(config, dtype=recipe.dtype, name="transformer")
-        rate = config.d_model, recipe.warmup_steps, recipe.learning_rate_scale
-        pad_id = config.pad_id
         model.compile(
             optimizers.adam(
-                *rate, global_clipnorm=recipe.clip_norm, name="adam"
+                config.d_model,
+                recipe.warmup_steps,
+                recipe.learning_rate_scale,
+                global_clipnorm=recipe.clip_norm,
+                name="adam",
             ),
-            LabelSmoothedCrossEntropy(recipe.label_smoothing, pad_id=pad_id),
-            metrics=[TokenNLL(pad_id=pad_id)],
+            LabelSmoothedCrossEntropy(
+                recipe.label_smoothing, pad_id=config.pad_id
+            ),
+            metrics=[TokenNLL(pad_id=config.pad_id)],
             gradient_accumulation_steps=recipe.gradient_accumulation_steps,
             jit_compile=recipe.jit_compile,
         )
     return model
 
 
+def batch_order(
+    data: PreparedCorpus, recipe: Recipe, worker: strategies.Worker
+) -> batching.BatchOrder:
+    """Returns the order of a worker's shares of the batches."""
+    return batching.BatchOrder(
+        data.shards,
+        recipe.batch_tokens // worker.count,
+        data.max_length,
+        recipe.seed,
+        worker,
+        [(part.statistics.pairs, part.weight) for part in data.parts],
+    )
+
+
 def _restore(model: Transformer, run: Run) -> int:
     """Restores the chief's state on every worker; returns the step."""
-    strategy, step = model.distribute_strategy, 0
+    strategy = model.distribute_strategy
     worker = strategies.worker(strategy)
-    init_from = run.request.get("init_from")
+    step = 0
     if worker.is_chief and run.state_path.exists():
         step = state.load_state(run, model)
         logger.info(f"training: resumed after step {step:,}")
     elif worker.is_chief:
-        if init_from is not None:
-            past = read_run(init_from)
+        if "init_from" in run.request:
+            past = read_run(run.request["init_from"])
             checkpoint = past.find_checkpoint()
             # The weights alone: the optimizer starts again, with warm-up.
             model.set_weights(past.load_model(checkpoint).get_weights())
@@ -151,22 +167,21 @@ def _restore(model: Transformer, run: Run) -> int:
         # From now on the run does not need `init_from`.
         state.save_state(run, model, step)
     if worker.count > 1:
-        broadcast = functools.partial(strategies.broadcast_from_chief, strategy)
-        step = int(broadcast(np.array(step)))
+        broadcast = strategies.broadcast_from_chief
+        step = int(broadcast(strategy, np.array(step)))
         for variable in state.model_variables(model).values():
-            variable.assign(broadcast(variable.numpy()))
+            variable.assign(broadcast(strategy, variable.numpy()))
     return step
 
 
-def _report_data(data: Corpus, recipe: Recipe) -> None:
+def report_data(data: PreparedCorpus, recipe: Recipe) -> None:
     """Logs the sizes of the data, and the number of passes."""
-    train = data.prepared
-    logger.info(f"train: {train.statistics.describe(recipe.max_length)}")
+    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
     tokens = 0.0
-    for part in train.parts:
+    for part in data.parts:
         own = part.statistics
         tokens += part.weight * (own.source_tokens + own.target_tokens)
-        if len(train.parts) > 1:
+        if len(data.parts) > 1:
             described = own.describe(recipe.max_length)
             logger.info(f"  {part}, weight {part.weight:g}: {described}")
     passes = recipe.steps * recipe.batch_tokens / tokens
@@ -175,74 +190,37 @@ def _report_data(data: Corpus, recipe: Recipe) -> None:
 
 
 def _validation_batches(
-    texts: list[tuple[str, str]], data: Corpus, recipe: Recipe
+    texts: list[tuple[str, str]], data: PreparedCorpus, recipe: Recipe
 ) -> tf.data.Dataset | None:
     """Returns the validation batches; None if there are none."""
     if not texts:
         logger.info("no validation split: skipping validation")
         return None
-    train = data.prepared
-    encoder = encoding.PairEncoder(
-        train.tokenizer, train.max_length, train.task
-    )
+    encoder = encoding.PairEncoder(data.tokenizer, data.max_length, data.task)
     shards = list(encoder.shards(texts))
     logger.info(f"valid: {encoder.statistics.describe(recipe.max_length)}")
     if not encoder.statistics.pairs:
         return None
     # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
-    sizes = max(part, 2 * recipe.max_length), recipe.max_length
-    return batching.one_pass(shards, train.tokenizer, *sizes)
+    return batching.one_pass(
+        shards,
+        data.tokenizer,
+        batch_tokens=max(part, 2 * recipe.max_length),
+        max_length=recipe.max_length,
+    )
 
 
-def _reports(
+def _validation_score(
     model: Transformer,
     run: Run,
     recipe: Recipe,
     valid_texts: list[tuple[str, str]],
-    counter: callbacks.StepCounter,
-) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks that score, log and plot, in this order."""
-    chain: list[keras.callbacks.Callback] = []
-    folder, label = run.path / "tensorboard", ""
-    if valid_texts and recipe.scored_sentences:
-        greedy = dataclasses.replace(run.search, beam_size=1)
-        translator = Translator(model, run.tokenizer, greedy, task=run.task)
-        drawn = sample(
-            enumerate(valid_texts), recipe.scored_sentences, recipe.seed
-        )
-        score = callbacks.ValidationScore(
-            translator,
-            [pair for _, pair in sorted(drawn)],
-            run.languages[1],
-        )
-        chain.append(score)
-        label = run.task.metrics[score.metric]
-    chain.append(callbacks.Progress(counter, label))
-    if recipe.tensorboard:
-        board = keras.callbacks.TensorBoard(str(folder), write_graph=False)
-        chain.append(board)
-    return chain
-
-
-@contextlib.contextmanager
-def _ended_callbacks(
-    chain: list[keras.callbacks.Callback], checkpoints: callbacks.Checkpoints
-) -> Iterator[None]:
-    """Ends all callbacks if training is stopped, which Keras does not."""
-    try:
-        yield
-    except BaseException as error:
-        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
-        # An ExitStack calls all of them, even if one fails.
-        with contextlib.ExitStack() as stack:
-            if isinstance(error, expected):
-                stack.callback(
-                    logger.info,
-                    f"training: stopped at step {checkpoints.counter.step:,}; "
-                    "the same command resumes after step "
-                    f"{checkpoints.saved_step:,}",
-                )
-            for callback in reversed(chain):
-                stack.callback(callback.on_train_end)
-        raise
+) -> callbacks.ValidationScore:
+    """Returns the callback that scores a sample of the validation texts."""
+    greedy = dataclasses.replace(run.search, beam_size=1)
+    translator = Translator(model, run.tokenizer, greedy, task=run.task)
+    places = range(len(valid_texts))
+    drawn = sample(places, recipe.scored_sentences, recipe.seed)
+    pairs = [valid_texts[place] for place in sorted(drawn)]
+    return callbacks.ValidationScore(translator, pairs, run.languages[1])

@@ -22,16 +22,13 @@ from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus
-from keras_transformer.train.data.encoding import (
-    PairEncoder,
-    check_new_vocabulary,
-)
+from keras_transformer.train.data.encoding import PairEncoder
 from keras_transformer.train.data.filters import (
     NO_FILTERS,
     PairFilters,
     write_dropped,
 )
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -47,7 +44,7 @@ def prepare(
     pair_filters: PairFilters = NO_FILTERS,
     dropped: str | os.PathLike | None = None,
     splits: Collection[str] | None = None,
-) -> Prepared:
+) -> PreparedCorpus:
     """Tokenizes the split `train`, and copies the texts of the other splits.
 
     Args:
@@ -66,21 +63,15 @@ def prepare(
     Raises:
         InputError: If the input is invalid.
     """
-    if corpus.prepared is not None:
-        raise InputError(
-            f"{corpus.name} is already prepared. Pass it to `train`, or "
-            "prepare the original corpus."
-        )
     for part in corpus.parts:
         if "train" not in part.splits:
             raise InputError(
-                f"Training needs a split train. Received: {part} with "
-                f"{', '.join(part.splits)}"
+                "Only texts with a split train can be prepared. Received: "
+                f"{part} with {', '.join(part.splits)}. If {corpus.name} is "
+                "prepared already, pass it to `train`."
             )
     splits = set(corpus.splits) - {"train"} if splits is None else set(splits)
-    if tokenizer is None:
-        check_new_vocabulary(recipe.vocab_size)
-    elif not isinstance(tokenizer, Tokenizer):
+    if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
         names = " and ".join(map(str, tokenizer))
         tokenizer = open_tokenizer(tokenizer)
         size = f"{tokenizer.vocab_size:,}"
@@ -97,18 +88,29 @@ def prepare(
                 _write_texts(paths, part.splits[split])
         tokenizer = _fit_tokenizer(tokenizer, corpus, recipe, pair_filters)
         tokenizer.save_files(folder)
-        limits = recipe.max_length, corpus.task, pair_filters.max_ratio
-        parts, num_shards = [], 0
+        parts = []
+        num_shards = 0
         for part in corpus.parts:
             filters = pair_filters.text_filters(find_duplicates=True)
             pairs = _progress(part.pairs("train", filters), desc="tokenizing")
-            encoder = PairEncoder(tokenizer, *limits, on_dropped, part.tags)
+            encoder = PairEncoder(
+                tokenizer,
+                recipe.max_length,
+                task=corpus.task,
+                max_ratio=pair_filters.max_ratio,
+                on_dropped=on_dropped,
+                tags=part.tags,
+            )
             shards = encoder.shards(pairs)
             num_shards = prepared.write_shards(folder, shards, num_shards)
             encoder.statistics.check(recipe.max_length)
-            copied = sorted(splits.intersection(part.splits))
-            values = dict(splits=copied, statistics=vars(encoder.statistics))
-            parts.append({**vars(part), **values})
+            parts.append(
+                {
+                    **part.arguments(),
+                    "splits": sorted(splits.intersection(part.splits)),
+                    "statistics": vars(encoder.statistics),
+                }
+            )
         values = dict(
             task=corpus.task.name,
             max_length=recipe.max_length,
@@ -117,7 +119,7 @@ def prepare(
             shards=num_shards,
         )
         write_json(folder / prepared.FILE, values)
-    return Prepared.open(output)
+    return prepared.open_prepared(output)
 
 
 def _write_texts(

@@ -40,7 +40,7 @@ class Recipe:
         500,
     )
     batch_tokens: int = _positive(
-        "source and target tokens in a batch over all replicas, with padding",
+        "tokens per global batch: source plus target, padding included",
         50_000,
     )
     max_length: int = _positive(
@@ -56,9 +56,7 @@ class Recipe:
     )
     label_smoothing: float = described(FRACTION, "label-smoothing ε", 0.1)
     gradient_accumulation_steps: int = _positive(
-        "parts in which each replica computes its share of a batch, to save "
-        "memory; the update is the same",
-        1,
+        "micro-batches per step: less memory, same update", 1
     )
     clip_norm: float | None = described(
         POSITIVE_NUMBER,
@@ -69,8 +67,8 @@ class Recipe:
         "number of checkpoints to keep, besides the best by validation score", 5
     )
     patience: int | None = _positive(
-        "epochs without a lower validation loss after which training stops; "
-        "by default never",
+        "epochs without a lower validation loss before training stops; by "
+        "default never",
         None,
     )
     scored_sentences: int = described(

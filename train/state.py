@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.support.files import atomic_write, explain_damage
+from keras_transformer.support.errors import explain_damage
+from keras_transformer.support.files import atomic_write
 
 if TYPE_CHECKING:
     import keras
@@ -42,8 +43,11 @@ def load_state(run: Run, model: "keras.Model") -> int:
 def read_state(run: Run) -> tuple[int, dict[str, np.ndarray]]:
     """Returns the number of updates, and the saved values by name."""
     with _open_state(run) as (header, file):
-        names = enumerate(header["names"])
-        return header["step"], {name: file[f"{i:06d}"] for i, name in names}
+        values = {
+            name: file[f"{number:06d}"]
+            for number, name in enumerate(header["names"])
+        }
+        return header["step"], values
 
 
 def read_step(run: Run) -> int:
@@ -57,7 +61,8 @@ def read_step(run: Run) -> int:
 @contextlib.contextmanager
 def _open_state(run: Run) -> Iterator[tuple[dict, Mapping[str, Any]]]:
     """Yields the header and the arrays of the state, which are read later."""
-    path, expected = run.state_path, "a training state"
+    path = run.state_path
+    expected = "a training state"
     with explain_damage(path, expected, _ADVICE), np.load(path) as file:
         yield json.loads(str(file["header"])), file
 

@@ -6,8 +6,6 @@ import logging
 import os
 import signal
 import threading
-import zlib
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,8 +66,6 @@ def open_strategy(name: str = "auto") -> Strategy:
 def _join_workers(resolver: _Resolver) -> Strategy:
     """Returns the strategy of all workers once they are connected."""
     cluster = resolver.cluster_spec()
-    if not cluster:
-        raise ValueError("there is no cluster")
     own = cluster.task_address(resolver.task_type, resolver.task_id)
     others = [x for job in cluster.as_dict().values() for x in job if x != own]
     with contextlib.ExitStack() as stack:
@@ -139,9 +135,8 @@ def distribute(
     if workers == 1:
         return batches
     replicas = strategy.num_replicas_in_sync // workers
-    if not among_workers:
-        index, workers = 0, 1
-    first, parts = index * replicas, workers * replicas
+    first = index * replicas if among_workers else 0
+    parts = workers * replicas if among_workers else replicas
 
     def shares(*batch: Any) -> tf.data.Dataset:
         rows = tf.shape(batch[1])[0]
@@ -163,19 +158,3 @@ def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
         return value
     with strategy.scope():  # a new variable has the chief's value everywhere
         return tf.Variable(value).numpy()
-
-
-def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
-    """Raises InputError unless this worker has the chief's arguments.
-
-    Collective: every worker must call it, the chief once its run exists. Paths
-    may differ.
-    """
-    paths = ("data", "corpora", "init_from", "tokenizer")
-    text = str({x: y for x, y in sorted(values.items()) if x not in paths})
-    own = np.array(zlib.crc32(text.encode()), np.int64)
-    if own != broadcast_from_chief(strategy, own):
-        raise InputError(
-            "All workers must have the same arguments. Received: "
-            f"worker {worker(strategy).index} with {text}"
-        )

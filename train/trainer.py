@@ -1,11 +1,14 @@
 """The training program: `Transformer.fit` on a corpus, into a run folder."""
 
 import contextlib
+import dataclasses
 import logging
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
@@ -13,20 +16,27 @@ from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.locks import locked
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import preparation
-from keras_transformer.train.data.corpus import Corpus, open_corpus
+from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_budget
-from keras_transformer.train.data.prepared import Prepared, is_prepared
-from keras_transformer.train.job import (
-    MAY_CHANGE,
-    Job,
-    Request,
-    check_resumable,
+from keras_transformer.train.data.prepared import (
+    PreparedCorpus,
+    is_prepared,
+    open_prepared,
 )
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.request import (
+    MAY_CHANGE,
+    Request,
+    check_equal,
+    check_resumable,
+    with_ids_of,
+)
 from keras_transformer.train.state import read_step
 
 if TYPE_CHECKING:
     import tensorflow as tf
+
+    from keras_transformer.train.strategy import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -84,102 +94,123 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    paths = tokenizer and [Path(path) for path in tokenizer]
-    request = Request(corpus, preset, recipe, architecture, init_from, paths)
+    request = Request(
+        corpus=corpus,
+        preset=preset,
+        recipe=recipe,
+        architecture=architecture,
+        init_from=init_from,
+        tokenizer=tokenizer and [Path(path) for path in tokenizer],
+    )
+    if output is None and not dry_run:
+        raise InputError("is required, except for a dry run.", "output")
+    is_new = dry_run or not Run.exists(output)
+    if is_new:
+        request.check_new()
+    import_tensorflow_quietly()
+    from keras_transformer.train import strategy as strategies
+
+    if isinstance(strategy, str):
+        strategy = strategies.open_strategy(strategy)
+    worker = strategies.worker(strategy)
+    if dry_run:
+        from keras_transformer.train.dry_run import try_steps
+
+        with tempfile.TemporaryDirectory() as folder:
+            data = _prepared_data(request, Path(folder, "data"), worker)
+            config = with_ids_of(data.tokenizer, request.resolved_config)
+            try_steps(config, data, request.resolved_recipe, strategy)
+        return None
     with contextlib.ExitStack() as stack:
-        if dry_run:
-            folder = stack.enter_context(tempfile.TemporaryDirectory())
-            output = Path(folder, "run")
-        if output is None:
-            raise InputError(
-                "Pass the argument `output`, a folder, or the argument "
-                "`dry_run` to try without one."
-            )
-        output, job = Path(output), None
-        if not Run.exists(output):
-            if corpus is None:
-                raise InputError(
-                    "A training needs data, unless it resumes the run in the "
-                    "argument `output`, without the argument `dry_run`."
-                )
-            job = Job.choose(request)
-        import_tensorflow_quietly()
-        from keras_transformer.train import fitting
-        from keras_transformer.train import strategy as strategies
-
-        if isinstance(strategy, str):
-            strategy = strategies.open_strategy(strategy)
-        worker = strategies.worker(strategy)
         if worker.is_chief:
-            if job is not None:
-                _create(job, output, worker.count)
+            if is_new:
+                _create(request, Path(output), worker)
             stack.enter_context(locked(output))
-        arguments = request.arguments()
-        if corpus is not None and corpus.prepared is not None:
-            del arguments["data"]  # the content is compared
-        strategies.check_same_request(strategy, arguments)
+        # The other workers wait here until the chief has created the run.
+        strategies.broadcast_from_chief(strategy, np.array(0))
         run = Run.open(output)
-        check_resumable(run, {**arguments, "workers": worker.count})
-        changed = {x: y for x, y in arguments.items() if x in MAY_CHANGE}
-        recorded = {**run.request, **changed}
-        names = Recipe.__dataclass_fields__.keys() & recorded.keys()
-        recipe = Recipe(**{name: recorded[name] for name in names})
-        if read_step(run) >= recipe.steps:
-            logger.info(f"training: all {recipe.steps:,} steps are done")
-            return run if worker.is_chief else None
-        data = _open_data(run, corpus)
-        if data is corpus:  # it may have been moved
-            recorded |= corpus.request()
-        if worker.is_chief and recorded != run.request:
-            run.save_request(recorded)
-            run = Run.open(output)
-        fitting.fit(run, data, recipe, strategy, dry_run)
-        return run if worker.is_chief and not dry_run else None
+        check_resumable(run, request, worker.count)
+        _resume(run, request, strategy)
+    return Run.open(output) if worker.is_chief else None
 
 
-def _create(job: Job, output: Path, workers: int) -> None:
-    """Creates the run of a job, with its data."""
-    corpus, past, recipe = job.corpus, job.past, job.recipe
-    check_budget(recipe.batch_tokens, recipe.max_length, workers)
+def _create(request: Request, output: Path, worker: "Worker") -> None:
+    """Creates a run, with its data."""
+    corpus = request.corpus
     with atomic_folder(output) as folder:
-        data = corpus.prepared
-        if data is None:
-            logger.info(f"preparing: {corpus.name}")
-            data = preparation.prepare(
-                corpus,
-                folder / "data",
-                recipe,
-                job.tokenizer,
-                splits=["valid"],
-            )
-        sources = []
+        data = _prepared_data(request, folder / "data", worker)
+        example = None
         if "valid" in corpus.splits:
-            sources = [source for source, _ in corpus.pairs("valid")]
-        # Otherwise the first validation would fail.
-        data.tokenizer.check_languages(sources)
+            sources = (source for source, _ in corpus.pairs("valid"))
+            example = next(filter(None, sources), None)
         Run.create(
             folder,
-            job.config_for(data.tokenizer),
+            with_ids_of(data.tokenizer, request.resolved_config),
             data.tokenizer,
             task=corpus.task,
-            search=past and past.search,
+            search=None if request.past is None else request.past.search,
             languages=(corpus.source, corpus.target),
             statistics={
                 "corpus": corpus.name,
-                **_numbers(data),
-                "workers": workers,
-                "example": next(filter(None, sources), None),
+                **_counts(data),
+                "workers": worker.count,
+                "example": example,
             },
-            request=job.request,
+            request=request.resolved_arguments(),
         )
 
 
-def _open_data(run: Run, corpus: Corpus | None) -> Corpus:
+def _prepared_data(
+    request: Request, folder: Path, worker: "Worker"
+) -> PreparedCorpus:
+    """Returns the corpus if it is prepared; else prepares it in a folder."""
+    data = request.corpus
+    recipe = request.resolved_recipe
+    check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
+    if not isinstance(data, PreparedCorpus):
+        logger.info(f"preparing: {data.name}")
+        data = preparation.prepare(
+            data,
+            folder,
+            recipe,
+            request.resolved_tokenizer,
+            splits=["valid"],
+        )
+    if "valid" in data.splits:
+        # Otherwise the first validation would fail.
+        sources = [source for source, _ in data.pairs("valid")]
+        data.tokenizer.check_languages(sources)
+    return data
+
+
+def _resume(
+    run: Run, request: Request, strategy: "tf.distribute.Strategy"
+) -> None:
+    """Trains a run, which may be new, to the end of its recipe."""
+    from keras_transformer.train import fitting
+    from keras_transformer.train.strategy import worker
+
+    given = request.arguments()
+    changed = {name: x for name, x in given.items() if name in MAY_CHANGE}
+    recorded = {**run.request, **changed}
+    names = {field.name for field in dataclasses.fields(Recipe)}
+    recipe = Recipe(**{x: y for x, y in recorded.items() if x in names})
+    if read_step(run) >= recipe.steps:
+        logger.info(f"training: all {recipe.steps:,} steps are done")
+        return
+    data = _open_data(run, request.corpus)
+    if data is request.corpus:  # it may have been moved
+        recorded |= data.request()
+    if worker(strategy).is_chief and recorded != run.request:
+        run.save_request(recorded)
+    fitting.fit(run, data, recipe, strategy)
+
+
+def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:
     """Opens the prepared corpus of a run."""
-    if corpus is not None and corpus.prepared is not None:
-        data = corpus
-    else:
-        places = [str(run.path / "data"), *run.request.get("data", ())]
+    data = corpus
+    if not isinstance(corpus, PreparedCorpus):
+        places = [str(run.path / "data"), *run.request.get("data", [])]
         place = next(filter(is_prepared, places), None)
         if place is None:
             raise InputError(
@@ -187,21 +218,21 @@ def _open_data(run: Run, corpus: Corpus | None) -> Corpus:
                 f"prepared corpus in {' or '.join(places)}. If it was moved, "
                 "pass its new folder."
             )
-        data = open_corpus(place)
+        data = open_prepared(place)
     logger.info(f"data: {data.name}")
-    numbers, digest = _numbers(data.prepared), data.prepared.tokenizer.digest
-    recorded = {name: run.statistics[name] for name in numbers}
-    if (numbers, digest) != (recorded, run.tokenizer_digest):
-        raise InputError(
-            f"{data.name} must contain the data and the tokenizer that "
-            f"{run.path} was started with. Received: different ones. Choose a "
-            "different output."
-        )
+    counts = _counts(data)
+    recorded = {name: run.statistics[name] for name in counts}
+    check_equal(
+        f"{data.name} must contain the data and the tokenizer that {run.path} "
+        "was started with. Choose a different output.",
+        {"tokenizer": run.tokenizer_digest, **recorded},
+        {"tokenizer": data.tokenizer.digest, **counts},
+    )
     return data
 
 
-def _numbers(data: Prepared) -> dict[str, Any]:
-    """Returns the counts by which a run recognizes its data."""
+def _counts(data: PreparedCorpus) -> dict[str, int]:
+    """Returns the numbers by which a run recognizes its data."""
     return {
         "max_length": data.max_length,
         "pairs": data.statistics.pairs,

@@ -61,7 +61,7 @@ def main() -> None:
 
     for name in options.shapes:
         shape = workload.SHAPES[name]
-        search = kt.BeamSearch(workload.BEAM_SIZES[0], workload.ALPHA)
+        search = kt.BeamSearch(workload.BEAM_SIZES[0], alpha=workload.ALPHA)
         tokenizer = kt.Tokenizer(Vocabulary(build_tokenizer(shape.vocab_size)))
         translator = kt.Translator(build_model(shape), tokenizer, search)
         folder = options.output / name

@@ -44,7 +44,7 @@ def main() -> None:
         # Of random weights no hypothesis ends before its maximum length.
         search = BeamSearch(
             beam_size,
-            workload.ALPHA,
+            alpha=workload.ALPHA,
             length_factor=0,
             extra_length=length,
         )

@@ -1,4 +1,4 @@
-"""Decoding speed of this library: `GraphEngine.search`.
+"""Decoding speed of this library: `KerasEngine.search`.
 
 Mode `workers`: one thread per operation, and as many parts of a batch at the
 same time as there are cores. So do `keras-transformer translate` and
@@ -35,7 +35,7 @@ def main() -> None:
     from ours import build_model
 
     import keras_transformer as kt
-    from keras_transformer.inference.graph_engine import GraphEngine
+    from keras_transformer.inference.keras_engine import KerasEngine
     from keras_transformer.text.ids import SpecialIds
 
     shape = options.shape
@@ -54,11 +54,11 @@ def main() -> None:
         # Of random weights no hypothesis ends before its maximum length.
         search = kt.BeamSearch(
             beam_size,
-            workload.ALPHA,
+            alpha=workload.ALPHA,
             length_factor=0,
             extra_length=length,
         )
-        engine = GraphEngine([model], vocabulary)
+        engine = KerasEngine([model], vocabulary)
 
         def translate_part(source: np.ndarray) -> np.ndarray:
             limits = np.full(len(source), length, np.int32)

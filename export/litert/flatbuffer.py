@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.litert.listed_output import LENGTH, OFFSET, SIZE
+from keras_transformer.litert.shortlist import LENGTH, OFFSET, SIZE
 from keras_transformer.support.startup import explain_missing_packages
 
 with explain_missing_packages():
@@ -18,9 +18,7 @@ with explain_missing_packages():
 _PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
 _GATHER = schema.BuiltinOperator.GATHER
 _FLOAT32 = schema.TensorType.FLOAT32
-# The first versions of the operators that support a scale per row of int8.
-_FULLY_CONNECTED_VERSION = 12
-_EMBEDDING_LOOKUP_VERSION = 3
+_LOOKUP = schema.BuiltinOperator.EMBEDDING_LOOKUP
 
 
 def finalize_model(content: bytes, int8: bool) -> bytes:
@@ -40,10 +38,12 @@ def with_placeholders(content: bytes) -> bytes:
     """Returns the template of a `ListedOutput`, without its rows."""
     model = schema.ModelT.InitFromPackedBuf(content)
     for tensor in model.subgraphs[0].tensors:
-        buffer, is_float = model.buffers[tensor.buffer], tensor.type == _FLOAT32
-        if is_float and len(tensor.shape) == 2 and buffer.data is not None:
+        if _is_matrix(model, tensor):
             tensor.shape = np.array([LENGTH, tensor.shape[1]], np.int32)
-            buffer.data, buffer.offset, buffer.size = None, OFFSET, SIZE
+            buffer = model.buffers[tensor.buffer]
+            buffer.data = None
+            buffer.offset = OFFSET
+            buffer.size = SIZE
     content = _packed(model)
     return content + bytes(-len(content) % 64)  # the rows are aligned
 
@@ -55,12 +55,14 @@ def _packed(model: Any) -> bytes:
 
 
 def _quantize(model: Any) -> None:
-    """Replaces float32 matrices by int8 matrices, one per buffer."""
+    """Replaces float32 matrices by int8 matrices, one per buffer.
+
+    The operators get the first version that supports a scale per row of int8.
+    """
     codes = model.operatorCodes
-    lookup = schema.OperatorCodeT()
-    lookup.builtinCode = schema.BuiltinOperator.EMBEDDING_LOOKUP
-    lookup.deprecatedBuiltinCode = lookup.builtinCode
-    lookup.version = _EMBEDDING_LOOKUP_VERSION
+    lookup = schema.OperatorCodeT(
+        builtinCode=_LOOKUP, deprecatedBuiltinCode=_LOOKUP, version=3
+    )
     codes.append(lookup)
     matrices: dict[int, tuple] = {}  # by float32 buffer
     for graph in model.subgraphs:
@@ -73,19 +75,18 @@ def _quantize(model: Any) -> None:
             inputs = list(operator.inputs)
             at = int(is_product)  # the input that holds the matrix
             tensor = graph.tensors[inputs[at]]
-            is_matrix = tensor.type == _FLOAT32 and len(tensor.shape) == 2
-            if not is_matrix or model.buffers[tensor.buffer].data is None:
+            if not _is_matrix(model, tensor):
                 continue
             if inputs[at] not in tensors:
                 if tensor.buffer not in matrices:
                     matrices[tensor.buffer] = _int8_matrix(model, tensor)
+                buffer, scales = matrices[tensor.buffer]
                 tensors[inputs[at]] = len(graph.tensors)
-                matrix = matrices[tensor.buffer]
-                graph.tensors.append(_int8_tensor(tensor, *matrix))
+                graph.tensors.append(_int8_tensor(tensor, buffer, scales))
             inputs[at] = tensors[inputs[at]]
             if is_product:
                 operator.builtinOptions.asymmetricQuantizeInputs = True
-                code.version = _FULLY_CONNECTED_VERSION
+                code.version = 12
             else:
                 inputs.reverse()
                 operator.opcodeIndex = len(codes) - 1
@@ -94,28 +95,34 @@ def _quantize(model: Any) -> None:
             operator.inputs = inputs
 
 
+def _is_matrix(model: Any, tensor: Any) -> bool:
+    """Returns whether a tensor is a constant matrix of float32."""
+    has_data = model.buffers[tensor.buffer].data is not None
+    return tensor.type == _FLOAT32 and len(tensor.shape) == 2 and has_data
+
+
 def _int8_matrix(model: Any, tensor: Any) -> tuple[int, np.ndarray]:
     """Adds a buffer, and returns its index and the scales of its rows."""
     data = bytes(model.buffers[tensor.buffer].data)
     values = np.frombuffer(data, "<f4").reshape(tensor.shape)
     scales = np.abs(values).max(axis=1, keepdims=True) / 127
     scales[scales == 0] = 1
-    buffer = schema.BufferT()
     rounded = np.round(values / scales).astype("int8")
-    buffer.data = np.frombuffer(rounded.tobytes(), "uint8")
-    model.buffers.append(buffer)
+    data = np.frombuffer(rounded.tobytes(), "uint8")
+    model.buffers.append(schema.BufferT(data))
     return len(model.buffers) - 1, scales[:, 0].astype("float32")
 
 
 def _int8_tensor(tensor: Any, buffer: int, scales: np.ndarray) -> Any:
-    int8 = type(tensor)()
-    int8.name, int8.shape = tensor.name, tensor.shape
-    int8.type, int8.buffer = schema.TensorType.INT8, buffer
-    int8.quantization = schema.QuantizationParametersT()
-    int8.quantization.scale = scales
-    int8.quantization.zeroPoint = np.zeros(len(scales), "int64")
-    int8.quantization.quantizedDimension = 0
-    return int8
+    return schema.TensorT(
+        name=tensor.name,
+        shape=tensor.shape,
+        type=schema.TensorType.INT8,
+        buffer=buffer,
+        quantization=schema.QuantizationParametersT(
+            scale=scales, zeroPoint=np.zeros(len(scales), "int64")
+        ),  # along axis 0
+    )
 
 
 def _share_buffers(model: Any) -> None:
@@ -123,9 +130,9 @@ def _share_buffers(model: Any) -> None:
     used = set()
     first: dict[bytes, int] = {}
     for subgraph in model.subgraphs:
-        indices = {*subgraph.inputs, *subgraph.outputs}
+        indices = set(subgraph.inputs).union(subgraph.outputs)
         for operator in subgraph.operators:
-            indices |= {*operator.inputs, *operator.outputs}
+            indices.update(operator.inputs, operator.outputs)
         for index, tensor in enumerate(subgraph.tensors):
             data = model.buffers[tensor.buffer].data
             if index not in indices:

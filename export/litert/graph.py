@@ -32,18 +32,13 @@ _MASK: dict[str, list] = {"mask": [None, 1, None, None]}
 
 
 @dataclasses.dataclass
-class IndexedRows:
-    """The methods of `decoding.rows.Rows`, with indices as graph inputs."""
+class IndexedHeads:
+    """The methods of `HeadLayout`, with indices as graph inputs."""
 
     num_heads: int
     to_heads: tf.Tensor  # [B, H, K], indices into [B*K*H, w]
     to_joint: tf.Tensor | None  # [B*K*H], the inverse; None for the memory
-
-    def unflatten(self, x: tf.Tensor) -> tf.Tensor:
-        return x
-
-    def flat(self, x: tf.Tensor) -> tf.Tensor:
-        return x
+    beam_size = None  # rows stay rows
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """`[N, H*w]` -> `[B, H, K, w]`."""
@@ -64,7 +59,7 @@ def make_signatures(
 
     def encode(inputs: Tensors) -> Tensors:
         pairs = [_memory(model, inputs, max_length) for model in models]
-        return _by_name("memory_", itertools.chain(*pairs))
+        return _by_name("memory_", itertools.chain.from_iterable(pairs))
 
     def decode_step(inputs: Tensors) -> Tensors:
         new: list[parts.Pair] = []
@@ -129,7 +124,7 @@ def _decode_step_inputs(
     shapes: dict[str, list] = {"ids": [None], "position": [1]}
     shapes["forced_ids"] = [None, 1]
     pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
-    for n, attention in enumerate(_attentions(*models)):
+    for n, attention in enumerate(_attentions(models)):
         heads = attention.num_heads
         shapes |= {f"heads_{heads}": [None, heads, None]}
         shapes |= {f"joint_{heads}": [None]}
@@ -177,28 +172,28 @@ def _memory(
     model: Transformer, inputs: Tensors, max_length: int
 ) -> list[parts.Pair]:
     """Encodes the sources, and returns keys and values for each layer."""
-    rows = _rows(model.config.encoder.num_heads, inputs)
-    memory_rows = _rows(model.config.decoder.num_heads, inputs)
-    norm = model.encoder.final_norm
+    heads = _heads(model.config.encoder.num_heads, inputs)
+    memory_heads = _heads(model.config.decoder.num_heads, inputs)
     # Prepares the weights once, outside the graph.
     with tf.init_scope():
-        embed = parts.prepare_embedding(
-            model.embedding, model.source_positions, max_length, rows, "float32"
+        embed = parts.PreparedEmbedding(
+            model.embedding, model.source_positions, max_length, "float32"
         )
         stack = model.encoder.layers
-        layers = [parts.LayerStep(layer, rows, "float32") for layer in stack]
-        normalize = norm and parts.prepare_normalization(norm)
+        layers = [
+            parts.PreparedLayer(layer, heads, "float32") for layer in stack
+        ]
+        normalize = parts.prepare_normalization(model.encoder.final_norm)
         projections = [
             prepare_dense(dense, "float32")
-            for attention in _attentions(model)
+            for attention in _attentions([model])
             for dense in (attention.key_projection, attention.value_projection)
         ]
     x = embed(inputs["ids"], inputs["positions"])
     for layer in layers:
-        x, _ = _call(layer, x, [], [inputs["mask"]])
-    if normalize:
-        x = normalize(x)
-    projected = [memory_rows.split(project(x)) for project in projections]
+        x, _ = _call(layer, x, inputs["mask"])
+    x = normalize(x)
+    projected = [memory_heads.split(project(x)) for project in projections]
     return list(zip(projected[::2], projected[1::2], strict=True))
 
 
@@ -206,43 +201,49 @@ def _next_states(
     model: Transformer, inputs: Tensors, indices: Sequence[int], max_length: int
 ) -> tuple[StepDecoder, tf.Tensor, list[parts.Pair]]:
     """Returns the last layer's output, and new keys and values of each."""
-    rows = _rows(model.config.decoder.num_heads, inputs)
+    heads = _heads(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
-        decoder = StepDecoder(model, max_length, None, rows=rows)
+        decoder = StepDecoder(model, max_length, None, heads=heads)
     x, new = decoder.embed(inputs["ids"], inputs["position"]), []
     for layer, n in zip(decoder.layers, indices, strict=True):
         past, memory = (
             (inputs[f"{x}keys_{n}"], _transposed(inputs[f"{x}values_{n}"]))
             for x in ("", "memory_")
         )
-        masks = [inputs["mask"], None]
-        memory = memory, inputs["memory_mask"]
-        x, new_pair = _call(layer, x, [past], masks, *memory)
+        x, new_pair = _call(
+            layer, x, inputs["mask"], past, memory, inputs["memory_mask"]
+        )
         new.append(new_pair)
     return decoder, x, new
 
 
 def _call(
-    layer: parts.LayerStep,
+    layer: parts.PreparedLayer,
     x: tf.Tensor,
-    past: list[parts.Pair],
-    masks: list[Any],
-    *memory: Any,
+    mask: tf.Tensor,
+    past: parts.Pair | None = None,
+    memory: parts.Pair | None = None,
+    memory_mask: tf.Tensor | None = None,
 ) -> tuple[tf.Tensor, parts.Pair]:
     """Returns the output of a layer, and its new keys and values."""
-    if not layer.is_plain:
+    if not layer.has_plain_attention:
         raise InputError(
             "LiteRT supports only this library's attention, without LoRA or "
             "quantization. Export a SavedModel instead."
         )
-    new: list[tf.Tensor] = []
+    attention = layer.self_attention
+    new: parts.Pair = ()
 
     def attend_to_self(x: tf.Tensor) -> tf.Tensor:
-        query, *pair = layer.self_attention.project(x)
-        new[:] = pair
-        return layer.self_attention.attend(query, [*past, pair], masks)
+        nonlocal new
+        query, key, value = attention.project(x)
+        new = (key, value)
+        if past is None:
+            return attention.attend(query, new, mask)
+        return attention.attend(query, past, mask, own=new)
 
-    return layer(x, attend_to_self, *memory), tuple(new)
+    x = layer(x, attend_to_self, memory, memory_mask)
+    return x, new
 
 
 def _transposed(x: tf.Tensor) -> tf.Tensor:
@@ -250,11 +251,11 @@ def _transposed(x: tf.Tensor) -> tf.Tensor:
     return tf.transpose(x, [0, 1, 3, 2])
 
 
-def _rows(n: int, inputs: Tensors) -> IndexedRows:
-    return IndexedRows(n, inputs[f"heads_{n}"], inputs.get(f"joint_{n}"))
+def _heads(n: int, inputs: Tensors) -> IndexedHeads:
+    return IndexedHeads(n, inputs[f"heads_{n}"], inputs.get(f"joint_{n}"))
 
 
-def _attentions(*models: Transformer) -> list[Any]:
+def _attentions(models: Iterable[Transformer]) -> list[Any]:
     return [x.cross_attention for m in models for x in m.decoder.layers]
 
 

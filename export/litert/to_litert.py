@@ -16,9 +16,9 @@ from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert import flatbuffer, graph
 from keras_transformer.export.writing import check_problems, write_export
 from keras_transformer.inference.opening import open_translator
-from keras_transformer.inference.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
+from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
 
 # Exports support searches with at least this beam size.
@@ -73,13 +73,16 @@ def save_litert(
         candidates += translator.max_length
 
     def write(folder: Path) -> dict[str, Any]:
-        sizes = translator.max_length, None if shortlist else candidates
-        signatures = graph.make_signatures(translator.models, *sizes)
+        signatures = graph.make_signatures(
+            translator.models,
+            max_length=translator.max_length,
+            num_candidates=None if shortlist else candidates,
+        )
         content = _convert(translator.models, signatures, dtype)
         (folder / MODEL_FILE).write_bytes(content)
         translator.tokenizer.save_files(folder)
         if shortlist:
-            _write_shortlist(shortlist, translator.model, candidates, folder)
+            _write_shortlist(folder, shortlist, translator.model, candidates)
         return {
             "tensorflow": tf.__version__,
             "dtype": dtype,
@@ -91,12 +94,12 @@ def save_litert(
         }
 
     # With a shortlist, translations may differ.
-    open_whole = functools.partial(open_translator, shortlist=False)
-    return write_export(translator, path, "litert", dtype, write, open_whole)
+    open_written = functools.partial(open_translator, shortlist=False)
+    return write_export(translator, path, "litert", dtype, write, open_written)
 
 
 def _write_shortlist(
-    shortlist: Shortlist, model: Transformer, num_candidates: int, folder: Path
+    folder: Path, shortlist: Shortlist, model: Transformer, num_candidates: int
 ) -> None:
     """Writes the ids, and the product with their rows as a model."""
     size, width = model.output_embedding.embeddings.shape

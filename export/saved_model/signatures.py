@@ -10,7 +10,7 @@ from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.limits import longest_outputs
 from keras_transformer.decoding.settings import BeamSearch, Search, converted
 from keras_transformer.export.saved_model.text_graph import TextGraph
 from keras_transformer.inference.translator import Translator
@@ -91,12 +91,15 @@ class Signatures(tf.Module):
     def _translate_with_options(
         self, text: tf.Tensor, *options: tf.Tensor
     ) -> Tensors:
-        names = [spec.name for spec in SIGNATURES["translate_with_options"][1:]]
+        beam_size, alpha, extra_length, length_factor = options
         search = dataclasses.replace(
             converted(self._search, BeamSearch),
-            **dict(zip(names, options, strict=True)),
+            beam_size=beam_size,
+            alpha=alpha,
+            extra_length=extra_length,
+            length_factor=length_factor,
         )
-        return self._translate(search, search.beam_size, text)
+        return self._translate(search, beam_size, text)
 
     def _translate(
         self,
@@ -107,27 +110,27 @@ class Signatures(tf.Module):
         details: bool = False,  # lengths and pieces
     ) -> Tensors:
         def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
-            tokenizer, most = self._tokenizer, self._engine.max_length
             source, source_lengths, source_cut = self._source(text)
             prefix, prefix_lengths, prefix_cut = self._padded(
                 self.text.target_ids(prefix)
             )
+            pad_id = self._tokenizer.pad_id
             # Some imported models end their sources with padding.
-            end = int(tokenizer.source_eos_id != tokenizer.pad_id)
-            limits = search_arrays.longest_outputs(
+            end = int(self._tokenizer.source_eos_id != pad_id)
+            limits = longest_outputs(
                 tf,
                 tf.cast(source_lengths - 1 + end, tf.float32),
                 tf.cast(prefix_lengths, tf.float32),
                 search.length_factor,
                 tf.cast(search.extra_length, tf.float32),
-                most,
+                self._engine.max_length,
             )
             limits = tf.cast(limits, tf.int32)
-            result = self._engine.search_tensors(
+            result = self._engine.graphs.search_tensors(
                 source, prefix, limits, search, count
             )
             is_empty = source_lengths[:, None] == 1  # the end token alone
-            ids = tf.where(is_empty[..., None], tokenizer.pad_id, result.ids)
+            ids = tf.where(is_empty[..., None], pad_id, result.ids)
             lengths = tf.where(is_empty, 0, result.lengths)
             columns = {
                 "translations": self.text.texts(ids),
@@ -150,11 +153,9 @@ class Signatures(tf.Module):
         labels, lengths, cut = self._padded(
             self.text.target_ids(translation), self._tokenizer.eos_id
         )
+        per_text = tf.maximum(tf.shape(labels)[1], 1)
         log_probs = self._in_slices(
-            self._engine.token_log_probs,
-            tf.maximum(tf.shape(labels)[1], 1),
-            source,
-            labels,
+            self._engine.token_log_probs, per_text, source, labels
         )
         # The empty translation of an empty source is certain.
         has_tokens = (source_lengths > 1) | (lengths > 1)
@@ -177,30 +178,38 @@ class Signatures(tf.Module):
         ids = self.text.source_ids(text)
         return self._padded(ids, self._tokenizer.source_eos_id)
 
-    def _padded(self, ids: tf.RaggedTensor, *end: int) -> tuple[tf.Tensor, ...]:
+    def _padded(
+        self, ids: tf.RaggedTensor, end_id: int | None = None
+    ) -> tuple[tf.Tensor, ...]:
         """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut."""
         # Leaves room for the end token, and after a prefix for one more.
-        longest = max(self._engine.max_length - (1 if end else 2), 0)
+        num_ends = 0 if end_id is None else 1
+        longest = max(self._engine.max_length - 2 + num_ends, 0)
         cut = ids.row_lengths() > longest
-        ends = tf.fill([ids.nrows(), len(end)], end[0] if end else 0)
+        ends = tf.fill([ids.nrows(), num_ends], end_id or 0)
         ids = tf.concat([ids[:, :longest], ends], axis=1)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
         return ids.to_tensor(self._tokenizer.pad_id), lengths, cut
 
     def _in_slices(
-        self, function: Callable, per_text: tf.Tensor, *tensors: tf.Tensor
+        self,
+        function: Callable[[tf.Tensor, tf.Tensor], Any],
+        per_text: tf.Tensor,
+        sources: tf.Tensor,
+        targets: tf.Tensor,
     ) -> Any:
         """Applies a function, with `per_text` distributions, to slices."""
         rows = _LARGEST // (per_text * self._tokenizer.vocab_size)
         rows = tf.maximum(rows, 1)
-        sizes = [tf.shape(x)[0] for x in tensors]
+        sizes = [tf.shape(x)[0] for x in (sources, targets)]
         check = tf.debugging.assert_equal(
             sizes, sizes[0], "All inputs must have the same length."
         )
         with tf.control_dependencies([check]):
             batch = tf.identity(sizes[0])
         call = tf.function(function, autograph=False).get_concrete_function(
-            *(tf.TensorSpec([None, *x.shape[1:]], x.dtype) for x in tensors)
+            tf.TensorSpec([None, *sources.shape[1:]], sources.dtype),
+            tf.TensorSpec([None, *targets.shape[1:]], targets.dtype),
         )
         count = tf.maximum(-(-batch // rows), 1)  # one for an empty batch
         arrays = tf.nest.map_structure(
@@ -209,7 +218,9 @@ class Signatures(tf.Module):
         )
 
         def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
-            outputs = call(*(x[i * rows : (i + 1) * rows] for x in tensors))
+            source = sources[i * rows : (i + 1) * rows]
+            target = targets[i * rows : (i + 1) * rows]
+            outputs = call(source, target)
             return i + 1, tf.nest.map_structure(
                 lambda array, x: array.write(i, x), arrays, outputs
             )

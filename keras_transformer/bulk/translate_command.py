@@ -1,6 +1,6 @@
 """`translate`: text files to files of translations, with many workers."""
 
-import codecs
+import argparse
 import os
 import uuid
 from collections import Counter
@@ -20,10 +20,10 @@ from keras_transformer.bulk.translate_transform import (
     Translated,
 )
 from keras_transformer.cli.flags import PositiveInteger
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import available_cores
+from keras_transformer.support.text_files import decompressed, encoded_lines
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 
@@ -74,22 +74,25 @@ def translate(
     result.wait_until_finish()
     metrics = result.metrics().query(MetricsFilter().with_namespace(METRICS))
     counts = Counter({x.key.metric.name: x.result for x in metrics["counters"]})
-    lines, failures = counts["num_inferences"], counts["failed"]
-    print(f"{output}: {lines:,} lines, {failures:,} of them failed")
+    lines = counts["num_inferences"]
+    print(f"{output}: {lines:,} lines, {counts['failed']:,} of them failed")
 
 
 def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
     """Returns an empty pipeline, by default with one process per core."""
-    defaults = (
+    flags = [
         f"--direct_num_workers={available_cores()}",
         "--direct_running_mode=multi_processing",
         "--default_sdk_harness_log_level=ERROR",
-    )
-    options = pipeline_options.PipelineOptions([*defaults, *words])
-    # Beam ignores unknown options.
-    parsers: list = []
-    options.get_all_options(add_extra_args_fn=parsers.append)
-    unknown = parsers[0].parse_known_args(words)[1]
+    ]
+    options = pipeline_options.PipelineOptions(flags + list(words))
+    unknown: list[str] = []  # Beam would ignore them
+
+    def find_unknown(parser: argparse.ArgumentParser) -> None:
+        unknown.extend(parser.parse_known_args(words)[1])
+
+    # Beam passes the parser of all its options.
+    options.get_all_options(add_extra_args_fn=find_unknown)
     if unknown:
         raise InputError(
             f"All other options must be Beam's. Received: {' '.join(unknown)}"
@@ -97,7 +100,7 @@ def _make_pipeline(words: Sequence[str]) -> beam.Pipeline:
     runner = None
     if options.view_as(pipeline_options.StandardOptions).runner is None:
         runner = beam.runners.DirectRunner()
-        runner.is_interactive()  # it does not download Prism, a runner in Go
+        runner.is_interactive()  # a mark; others download Prism, in Go
     return beam.Pipeline(runner, options)
 
 
@@ -110,7 +113,8 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
         path = os.path.abspath(pattern) if is_on_disk else pattern
         (match,) = FileSystems.match([path])
         if not match.metadata_list or os.path.isdir(path):
-            raise InputError(f"input must be text files. Received: {pattern}")
+            received = f"Received: {pattern}"
+            raise InputError(f"must be text files. {received}", "input")
         for file in match.metadata_list:
             name = FileSystems.split(file.path)[1]
             if files.setdefault(name, file.path) != file.path:
@@ -123,25 +127,27 @@ def _find_files(patterns: Sequence[str]) -> dict[str, str]:
 
 def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     """Yields the lines of a file, with its name and their numbers as keys."""
-    file = FileSystems.open(path, compression_type="uncompressed")
-    with file, decompressed(file, path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if number == 1:  # some editors write a byte order mark
-                line = line.removeprefix(codecs.BOM_UTF8)
-            yield (name, number), line.removesuffix(b"\n").rstrip(b"\r")
+    number = 0
+    with FileSystems.open(path, compression_type="uncompressed") as file:
+        for lines in encoded_lines(decompressed(file, path), path):
+            for line in lines:
+                number += 1
+                yield (name, number), line
 
 
 def _row(record: Translated | Failed) -> tuple[str, tuple[int, bytes]]:
     """Returns the name of an output file, and a line with its number."""
     name, number = record.key
     if isinstance(record, Failed):
-        suffix, columns = "failed", [record.error]
+        file = f"{name}.failed"
+        columns = [str(number), record.error]
     else:
-        suffix, columns = "tsv", [f"{record.score:.4f}", record.text]
+        file = f"{name}.tsv"
+        columns = [str(number), f"{record.score:.4f}", record.text]
     # A model may spell tabs and line ends.
-    columns = (" ".join(x.replace("\t", " ").splitlines()) for x in columns)
-    line = "\t".join([str(number), *columns, ""]).encode("utf-8", "replace")
-    return f"{name}.{suffix}", (number, line + record.source + b"\n")
+    columns = [" ".join(x.replace("\t", " ").splitlines()) for x in columns]
+    line = "\t".join(columns).encode("utf-8", "replace")
+    return file, (number, line + b"\t" + record.source + b"\n")
 
 
 def _write_file(group: tuple[str, Iterable], output: str) -> None:

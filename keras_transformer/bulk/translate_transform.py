@@ -8,9 +8,9 @@ import apache_beam as beam
 from apache_beam.metrics import Metrics
 from apache_beam.ml.inference.base import ModelHandler, RunInference
 
-from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.inference.records import Translation
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.text_arguments import read_text
 
@@ -122,17 +122,18 @@ class _Handler(ModelHandler):
         self._path = str(read_folder(model).path.absolute())
         self._threads = threads
 
-    def load_model(self) -> BaseTranslator:
+    def load_model(self) -> Translator:
         return open_translator(self._path, threads=self._threads)
 
     def run_inference(
         self,
         batch: Sequence[tuple[Any, str | bytes]],
-        model: BaseTranslator,
+        model: Translator,
         inference_args: dict | None = None,
     ) -> list[Translated | Failed]:
         records: list[Translated | Failed] = []
-        readable, texts = [], []
+        readable = []
+        texts = []
         for key, source in batch:
             try:
                 texts.append(read_text(source, "text"))
@@ -144,16 +145,16 @@ class _Handler(ModelHandler):
         are_errors = [isinstance(result, Exception) for result in results]
         if len(results) > 1 and all(are_errors):
             raise results[0]
-        for record, result in zip(readable, results, strict=True):
+        for (key, source), result in zip(readable, results, strict=True):
             if isinstance(result, Exception):
                 error = f"{type(result).__name__}: {result}"
-                records.append(Failed(*record, error))
+                records.append(Failed(key, source, error))
             elif result.source_truncated:
                 error = "The text is longer than the model reads."
-                records.append(Failed(*record, error))
+                records.append(Failed(key, source, error))
             else:
-                best = result.texts[0], result.scores[0]
-                records.append(Translated(*record, *best))
+                text = result.texts[0]
+                records.append(Translated(key, source, text, result.scores[0]))
         failed = sum(isinstance(record, Failed) for record in records)
         Metrics.counter(METRICS, "failed").inc(failed)
         return records
@@ -163,7 +164,7 @@ class _Handler(ModelHandler):
 
 
 def _translate_halves(
-    translator: BaseTranslator, texts: list[str]
+    translator: Translator, texts: list[str]
 ) -> list[Translation | Exception]:
     """Translates texts, and halves of them where the translator fails."""
     try:
@@ -174,7 +175,5 @@ def _translate_halves(
         if len(texts) == 1:
             return [error]
     middle = len(texts) // 2
-    return [
-        *_translate_halves(translator, texts[:middle]),
-        *_translate_halves(translator, texts[middle:]),
-    ]
+    first = _translate_halves(translator, texts[:middle])
+    return first + _translate_halves(translator, texts[middle:])

@@ -1,19 +1,18 @@
 """A command line of cyclopts, with files of flags."""
 
 import os
-import re
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
 from cyclopts import App, CycloptsError, Group, Parameter
-from cyclopts.config import Yaml
+from cyclopts.config import Dict
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import DescriptionColumn
 
-from keras_transformer.cli.flags import RARE, accept_empty, as_flags
+from keras_transformer.cli.flags import RARE
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import read_yaml
 
 _COLUMNS = (  # no flag is wrapped
     ColumnSpec(NameRenderer(30), style="cyclopts.name", max_width=30),
@@ -21,6 +20,14 @@ _COLUMNS = (  # no flag is wrapped
 )
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
+
+
+class _CommonFlags(DefaultFormatter):
+    """Shows the help without the flags that are rarely needed."""
+
+    def __call__(self, console: Any, options: Any, panel: Any) -> None:
+        if not str(panel.title).endswith(RARE):
+            super().__call__(console, options, panel)
 
 
 def make_app(name: str, description: str) -> App:
@@ -36,7 +43,6 @@ def make_app(name: str, description: str) -> App:
             negative=(),
             consume_multiple=1,
             show_default=lambda value: str(value) if value else None,
-            validator=_check_not_empty,
         ),
         group_commands=GENERAL,
         suppress_keyboard_interrupt=False,
@@ -48,10 +54,7 @@ def make_app(name: str, description: str) -> App:
     @app.meta.default
     def launch(
         *tokens: Annotated[
-            str,
-            Parameter(
-                show=False, allow_leading_hyphen=True, validator=accept_empty
-            ),
+            str, Parameter(show=False, allow_leading_hyphen=True)
         ],
         config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
         quiet: Annotated[bool, Parameter(group=GENERAL)] = False,
@@ -70,21 +73,25 @@ def make_app(name: str, description: str) -> App:
             app.help_formatter = DefaultFormatter(column_specs=_COLUMNS)
             tokens = (*tokens, "--help")
         if config:
-            file = _Flags(config, must_exist=True, use_commands_as_keys=False)
-            app.config = file
-            for key in map(str, file.config):
-                if key in app or key.replace("-", "_") in launch.__kwdefaults__:
+            values = read_yaml(config.read_bytes(), config, as_texts=True)
+            app.config = Dict(
+                values, source=str(config), use_commands_as_keys=False
+            )
+            # cyclopts would ignore them.
+            general = {"config", "quiet", "help-all", "help_all"}
+            for key in values:
+                if key in app or key in general:
                     raise InputError(
-                        "A file of flags must contain flags of one command "
-                        f"alone. Received: {key} in {config}"
+                        f"{config} must contain flags of one command only. "
+                        f"Received: {key}"
                     )
         try:
             app(tokens)
         except InputError as error:
-            _, apps, _ = app.parse_commands(tokens)
-            flags = apps[-1].assemble_argument_collection()
-            names = {flag.field_info.name: flag.name for flag in flags}
-            raise InputError(as_flags(str(error), names)) from error
+            if error.argument is None:
+                raise
+            flag = _flag_of(app, tokens, error.argument)
+            raise InputError(f"{flag} {error.message}") from error
 
     return app
 
@@ -94,14 +101,10 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
 
     Raises:
         InputError: If the arguments are invalid, or the command raises it. Its
-            message names flags instead of arguments.
+            message names a flag instead of an argument.
     """
-    if wrong := [x for x in arguments if re.search("[\udc80-\udcff]", x)]:
-        raise InputError(
-            f"Arguments must be {sys.getfilesystemencoding()}, the encoding of "
-            f"the locale. Received: {wrong[0]!a}. Set LC_ALL=C.UTF-8 for UTF-8."
-        )
-    app.config, app.help_formatter = None, _CommonFlags(column_specs=_COLUMNS)
+    app.config = None
+    app.help_formatter = _CommonFlags(column_specs=_COLUMNS)
     if not arguments or arguments[0].startswith("-"):
         app.resolved_commands()  # the help shows their descriptions
     try:
@@ -111,35 +114,10 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         raise InputError(str(error)) from error
 
 
-def _check_not_empty(kind: Any, value: Any) -> None:
-    if "" in (value if isinstance(value, list | tuple) else [value]):
-        raise ValueError("It must not be empty.")
-
-
-class _CommonFlags(DefaultFormatter):
-    def __call__(self, console: Any, options: Any, panel: Any) -> None:
-        if not str(panel.title).endswith(RARE):
-            super().__call__(console, options, panel)
-
-
-class _Flags(Yaml):
-    """A file with the values of flags as they would be typed."""
-
-    def _load_config(self, path: Path) -> Any:
-        import yaml
-
-        class Loader(yaml.BaseLoader):
-            # It keeps numbers, `no` and `true` as text, and leaves out null.
-            def construct_mapping(self, node: Any, deep: bool = False) -> dict:
-                values = super().construct_mapping(node, deep)
-                return {x: y for x, y in values.items() if y is not None}
-
-        null = "tag:yaml.org,2002:null"
-        form = re.compile("(~|null|Null|NULL|)$")
-        Loader.add_implicit_resolver(null, form, ["~", "n", "N", ""])
-        Loader.add_constructor(null, lambda *_: None)
-        try:
-            return yaml.load(path.read_text("utf-8"), Loader)
-        except (yaml.YAMLError, ValueError, RecursionError) as error:
-            message = f"{path} must be a YAML file. Received: {error}"
-            raise CycloptsError(msg=message) from error
+def _flag_of(app: App, tokens: Sequence[str], argument: str) -> str:
+    """Returns the flag for an argument of the called command, if it has one."""
+    _, apps, _ = app.parse_commands(tokens)
+    for flag in apps[-1].assemble_argument_collection():
+        if flag.field_info.name == argument:
+            return flag.name
+    return argument

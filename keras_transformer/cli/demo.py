@@ -15,9 +15,11 @@ def demo(*, output: Path | None = None) -> None:
             runs/demo-2, ... that does not exist).
     """
     if output is None:
-        names = (f"runs/demo-{number}" for number in itertools.count(2))
-        paths = map(Path, itertools.chain(["runs/demo"], names))
-        output = next(path for path in paths if not path.exists())
+        output = Path("runs/demo")
+        number = 2
+        while output.exists():
+            output = Path(f"runs/demo-{number}")
+            number += 1
     corpus = kt.train.open_corpus(["embedded"])
 
     print("== 1/4 train on the bundled English-German corpus")

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Parameter
 
@@ -11,10 +11,12 @@ import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.opening import read_folder, read_run
-from keras_transformer.inference.shortlist import Shortlist
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.runs.model_folder import INCLUDED
 from keras_transformer.support.errors import InputError
-from keras_transformer.text import Tokenizer
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
 # The page shows it for the included model.
 _EN_DE = (
@@ -39,16 +41,17 @@ def export(
     Args:
         output: New folder, for a SavedModel with a number as its name:
             exported/1. For Argos Translate a file: en-de.argosmodel.
-        format: Format of the export; litert, ctranslate2 and argos also in
+        format: Format of the export; litert, ctranslate2 and argos also take
             --dtype int8.
         num_translations: Translations returned per text (default: 1).
         signatures: Signatures of a SavedModel, besides serving_default and
             score (default: all).
-        shortlist: Data, as for `train`, or a lexical table of Marian
-            (lex.s2t.gz): translations contain only tokens that it has for
-            their sources, which is faster. For litert and ctranslate2.
+        shortlist: Corpus, or Marian lexical table (lex.*), to build a
+            shortlist from: decoding considers only likely target tokens, which
+            is faster. For litert and ctranslate2.
     """
-    is_saved_model, options = format == "saved-model", {}
+    is_saved_model = format == "saved-model"
+    options = {}
     if shortlist and format not in ("litert", "ctranslate2"):
         raise InputError("--shortlist needs --format litert or ctranslate2.")
     dtype = model.dtype or "float32"
@@ -59,8 +62,7 @@ def export(
     folders = [read_run(run).path for run in runs]
     translator = model.open(folders, search, num_translations)
     if shortlist:
-        data = shortlist, *translator.languages
-        options["shortlist"] = _make_shortlist(translator.tokenizer, *data)
+        options["shortlist"] = _make_shortlist(translator, shortlist)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
     else:
@@ -77,13 +79,13 @@ def export(
         )
 
 
-def _make_shortlist(
-    tokenizer: Tokenizer, data: list[str], *languages: str | None
-) -> Shortlist:
+def _make_shortlist(translator: "Translator", data: list[str]) -> Shortlist:
+    tokenizer = translator.tokenizer
     if os.path.basename(data[0]).startswith("lex."):
         return kt.export.read_lexicon(tokenizer, data[0])
-    pairs = kt.train.open_corpus(data, *languages).pairs("train")
-    return kt.export.make_shortlist(tokenizer, pairs)
+    source, target = translator.languages
+    corpus = kt.train.open_corpus(data, source, target)
+    return kt.export.make_shortlist(tokenizer, corpus.pairs("train"))
 
 
 def serve(
@@ -101,7 +103,7 @@ def serve(
     """Start a web page to try a model.
 
     Args:
-        host: Address to listen on; the default is this computer alone.
+        host: Address to listen on (default: this computer only).
         port: Port to listen on, 0 for any.
         allowed_hosts: Names and addresses under which browsers may open the
             page, besides localhost and the name of this computer.
@@ -115,5 +117,5 @@ def serve(
         translator = model.open(runs, search, num_translations, workers=workers)
         # Python would wait for threads that compute answers.
         terminal.end_on_signals()
-        hosts = [host, *(allowed_hosts or ())]
+        hosts = [host] + (allowed_hosts or [])
         kt.web.serve(translator, name, server, max_characters, hosts, note)

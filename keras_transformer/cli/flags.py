@@ -6,9 +6,8 @@ The annotations of a command are its flags, and its docstring is their help.
 import dataclasses
 import functools
 import os
-import re
 import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
@@ -19,56 +18,24 @@ import keras_transformer as kt
 from keras_transformer.decoding.settings import (
     BeamSearch,
     Sampling,
-    Search,
     converted,
 )
 from keras_transformer.inference.opening import open_translator, read_folder
-from keras_transformer.presets import PRESETS
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
+from keras_transformer.train.data.reading import CorpusEntry
 
 if TYPE_CHECKING:
-    from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.inference.translator import Translator
     from keras_transformer.train.data.corpus import Corpus
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
 RARE = ", rarely needed"
-
-
-def as_flags(text: str, flags: Mapping[str, str]) -> str:
-    """Replaces names of arguments in a message by their flags."""
-
-    def replace(match: re.Match) -> str:
-        name = next(filter(None, match.groups()))
-        space = " " if match[0].endswith("=") else ""
-        return flags[name] + space if name in flags else match[0]
-
-    start = r"(?<![\w/.-])"  # not within a path or a flag
-    return re.sub(
-        rf"^(\w+)(?= must be)|{start}(\w+)=|{start}(\w+_\w+)\b"
-        r"|the argument `(\w+)`",
-        replace,
-        text,
-    )
+_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 
 
 # === Values ===
-
-
-class CorpusEntry(TypedDict, total=False):
-    """One of several corpora, as in `kt.train.open_corpora`."""
-
-    data: list[str]
-    weight: float
-    tag: str
-    source: str
-    target: str
-    columns: tuple[int, int]
-
-
-def accept_empty(annotation: Any, value: Any) -> None:
-    """Accepts any value. `Annotated` takes `validator=()` for none."""
 
 
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
@@ -78,7 +45,7 @@ Workers = Annotated[
     Parameter(
         help="Batches to compute at the same time; each takes memory "
         "(default: one per core, at most 8 for LiteRT; 1 for serve).",
-        group=Group("Model" + RARE, sort_key=3.5),
+        group=_RARE_MODEL,
     ),
 ]
 
@@ -93,57 +60,48 @@ def flags_of(
     *,
     without: Collection[str] = (),
     common: Collection[str] | None = None,
-    default_of: Callable[[dataclasses.Field], Any] = lambda x: x.default,
+    defaults: Mapping[str, Any] | None = None,
 ) -> Any:
-    """Returns the type of a parameter whose flags are fields of a dataclass.
+    """Returns the type of a parameter that turns dataclass fields into flags.
 
-    The command gets the given flags as a dictionary. `--help` shows the
-    `common` flags, by default all; `--help-all` shows the others too.
+    The command gets the flags that were typed as a dictionary. `--help` shows
+    the `common` flags, by default all; `--help-all` shows the others, too. The
+    help shows `defaults` instead of the defaults of fields.
     """
     shown = Group(title, sort_key=order)
     hidden = Group(title + RARE, sort_key=order + 0.5)
-    types = typing.get_type_hints(cls)
-    names = {name: f"--{name.replace('_', '-')}" for name in types}
+    field_types = typing.get_type_hints(cls)
     flags = {}
     for field in dataclasses.fields(cls):
         if field.name in without:
             continue
-        description = as_flags(field.metadata["description"], names)
-        default = default_of(field)
+        description = field.metadata["description"]
+        default = (defaults or {}).get(field.name, field.default)
         parameter = Parameter(
             group=shown if common is None or field.name in common else hidden,
             help=f"{description[0].upper()}{description[1:]}.",
             show_default="none" if default is None else str(default),
             choices=field.metadata["rule"].choices or None,
         )
-        flags[field.name] = Annotated[types[field.name], parameter]
+        flags[field.name] = Annotated[field_types[field.name], parameter]
     values = TypedDict(f"{cls.__name__}Flags", flags, total=False)
     return Annotated[values | None, Parameter(name="*")]
 
 
-def small_default(field: dataclasses.Field) -> Any:
-    """Returns the value of a field in the preset small, for `flags_of`."""
-    small = PRESETS["small"]
-    values = {**small._asdict(), **small.architecture, **small.recipe}
-    return values.get(field.name, field.default)
-
-
+_SEARCH = {
+    field.name: f"{field.default}, unless the run has its own"
+    for field in dataclasses.fields(BeamSearch)
+}
 _search_flags = functools.partial(
-    flags_of,
-    BeamSearch,
-    "Search",
-    4,
-    default_of=lambda field: f"{field.default}, unless the run has its own",
+    flags_of, BeamSearch, "Search", 4, defaults=_SEARCH
 )
 SearchFlags = _search_flags(common=("beam_size", "alpha"))
-ScoreFlags = _search_flags(
-    without=vars(BeamSearch()).keys() - {"alpha", "length_penalty"}
-)
+ScoreFlags = _search_flags(without=_SEARCH.keys() - {"alpha", "length_penalty"})
 SamplingFlags = flags_of(
     Sampling,
     "Sampling",
     5,
-    without=vars(BeamSearch()),
+    without=_SEARCH.keys(),
     common=("temperature", "top_k", "top_p"),
 )
 FilterFlags = flags_of(
@@ -156,14 +114,12 @@ FilterFlags = flags_of(
 
 # === Flags of several commands ===
 
-_RUN = (
-    "Folder that `train`, `average` or `import` wrote, or name on the Hugging "
-    "Face Hub, such as Helsinki-NLP/opus-mt-en-de"
+_RUN = "Run folder, or Hub name (Helsinki-NLP/opus-mt-en-de)"
+_MODEL = (
+    "Run folder, Hub name (Helsinki-NLP/opus-mt-en-de), SavedModel, LiteRT "
+    "folder, or en-de, the included model"
 )
-_EXPORT = ", or a SavedModel or export for LiteRT, or en-de, the included model"
-_AVERAGED = (
-    "; the probabilities of several runs with the same tokenizer are averaged."
-)
+_ENSEMBLE = ". Several runs with one tokenizer form an ensemble."
 _DATA = (
     "A folder of {train,valid,test}.LANGUAGE or, for parsing, of "
     "{train,valid,test}.mrg; two text files; a .tsv file; "
@@ -172,8 +128,8 @@ _DATA = (
 )
 
 RunFlag = Annotated[str, Parameter(help=f"{_RUN}.")]
-RunsFlag = Annotated[list[str], Parameter(help=_RUN + _AVERAGED)]
-ModelsFlag = Annotated[list[str], Parameter(help=_RUN + _EXPORT + _AVERAGED)]
+RunsFlag = Annotated[list[str], Parameter(help=_RUN + _ENSEMBLE)]
+ModelsFlag = Annotated[list[str], Parameter(help=_MODEL + _ENSEMBLE)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
 RunCorpusFlag = Annotated[
     CorpusFlag, Parameter(help=f"{_DATA} (default: the training data).")
@@ -199,7 +155,6 @@ TokenizerFlag = Annotated[
         "model, or two, of source and target.",
     ),
 ]
-_RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 TargetLanguageFlag = Annotated[
     str | None,
     Parameter(
@@ -248,8 +203,8 @@ class ModelFlags:
 
     Args:
         checkpoint: A step, best (by validation score) or last (default: last).
-        dtype: Type of weights and computation: float32 (default), or bfloat16
-            and float16, which take half the space, and more time on CPUs
+        dtype: Type of weights and computation: float32 (default), bfloat16 or
+            float16. The last two take half the space, and more time on CPUs
             without instructions for them.
         tag: Tag to add to sources without one; bt is short for `<bt>`.
         no_shortlist: Ignore the shortlist of an export.
@@ -267,28 +222,36 @@ class ModelFlags:
         search: Mapping[str, Any] | None,
         num_translations: int | None = None,
         task: Task | None = None,
-        kind: type[Search] = BeamSearch,
+        sampling: Mapping[str, Any] | None = None,
         reads_many: bool = False,
         workers: int | None = None,
-    ) -> "BaseTranslator":
-        """Opens runs, with their own search except for the given settings."""
+    ) -> "Translator":
+        """Opens runs, with their own search except for the given settings.
+
+        With `sampling`, which may be empty, the search draws samples.
+        """
         if reads_many and workers != 1:
             # TensorFlow reads it when it is imported: on CPU each core
             # computes a batch of its own.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
+        folders = [read_folder(run) for run in runs]
         settings = None
-        if search or kind is Sampling:
-            default = read_folder(runs[0]).search or BeamSearch()
-            settings = converted(default, kind)
-            settings = dataclasses.replace(settings, **(search or {}))
-        options = vars(self).copy()
+        if search or sampling is not None:
+            settings = folders[0].search or BeamSearch()
+            if sampling is not None:
+                settings = converted(settings, Sampling)
+            changes = {**(search or {}), **(sampling or {})}
+            settings = dataclasses.replace(settings, **changes)
         translator = open_translator(
-            runs,
+            folders,
+            checkpoint=self.checkpoint,
+            dtype=self.dtype,
+            target_language=self.target_language,
+            tag=self.tag,
+            shortlist=not self.no_shortlist,
             search=settings,
             num_translations=num_translations or 1,
             task=task,
-            shortlist=not options.pop("no_shortlist"),
-            **options,
         )
         if workers or reads_many:
             translator.workers = workers or translator.recommended_workers

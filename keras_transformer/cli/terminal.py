@@ -7,21 +7,19 @@ import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, TextIO
 
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
+from keras_transformer.support.text_files import arriving_lines, decompressed
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
 _BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
 _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
-
-_READ_SIZE = 1 << 16  # bytes; the capacity of a pipe
 
 # Messages about a full disk, of the system, TensorFlow and NumPy.
 _FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
@@ -38,7 +36,7 @@ def run(command: Callable[[], None]) -> int:
             # UTF-8 in every locale, and line by line also into a pipe.
             sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
-        with explain_missing_packages(InputError):
+        with explain_missing_packages():
             command()
         sys.stdout.flush()
         return 0
@@ -91,10 +89,25 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
     The lines before an invalid line are yielded before the error.
     """
     for path in paths or ():
-        with open(path, "rb") as file, decompressed(file, path) as stream:
-            yield from _decoded_lines(stream, str(path))
+        with open(path, "rb") as file:
+            yield from arriving_lines(decompressed(file, path), path)
     if not paths:
-        yield from _decoded_lines(sys.stdin.buffer, "Standard input")
+        lists = arriving_lines(sys.stdin.buffer, "Standard input")
+        if sys.stdin.isatty():
+            lists = _prompted(lists)
+        yield from lists
+
+
+def _prompted(lists: Iterator[list[str]]) -> Iterator[list[str]]:
+    """Prints a prompt before each list."""
+    report("enter one sentence per line, and Ctrl-D to end")
+    while True:
+        print("> ", end="", file=sys.stderr, flush=True)
+        lines = next(lists, None)
+        if lines is None:
+            break
+        yield lines
+    print(file=sys.stderr)
 
 
 def read_with_progress(
@@ -104,7 +117,8 @@ def read_with_progress(
 
     Files are read once before, to count lines and to find invalid ones.
     """
-    total, number = None, 1
+    total = None
+    number = 1
     if inputs and not any(path.is_fifo() for path in inputs):
         total = sum(map(len, read_lines(inputs)))
     has_prompt = not inputs and sys.stdin.isatty()
@@ -114,38 +128,6 @@ def read_with_progress(
         for lines in read_lines(inputs):
             yield lines, number, bar
             number += len(lines)
-
-
-def _decoded_lines(stream: BinaryIO, name: str) -> Iterator[list[str]]:
-    has_prompt = stream.isatty()
-    if has_prompt:
-        report("enter one sentence per line, and Ctrl-D to end")
-    number, chunk, unfinished = 0, b"\n", b""
-    while chunk:
-        if has_prompt:
-            print("> ", end="", file=sys.stderr, flush=True)
-        chunk = stream.read1(_READ_SIZE)
-        *encoded, unfinished = (unfinished + chunk).split(b"\n")
-        if unfinished and not chunk:  # the last line has no end
-            encoded.append(unfinished)
-        lines = []
-        for line in encoded:
-            number += 1
-            # Some editors write a byte order mark before the first line.
-            encoding = "utf-8-sig" if number == 1 else "utf-8"
-            try:
-                lines.append(line.decode(encoding).rstrip("\r"))
-            except UnicodeDecodeError as error:
-                if lines:
-                    yield lines
-                raise InputError(
-                    f"{name} must be UTF-8. Received: line {number}, "
-                    f"{error.reason} at byte {error.start + 1}"
-                ) from error
-        if lines:
-            yield lines
-    if has_prompt:
-        print(file=sys.stderr)
 
 
 def end_on_signals() -> None:

@@ -1,5 +1,6 @@
 """The commands that make runs."""
 
+import dataclasses
 import functools
 from pathlib import Path
 from typing import Annotated, Literal
@@ -15,8 +16,16 @@ from keras_transformer.presets import PRESETS
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
-_flags_of = functools.partial(flags.flags_of, default_of=flags.small_default)
-_RECIPE = set(Recipe.__dataclass_fields__)
+_SMALL = PRESETS["small"]
+_flags_of = functools.partial(
+    flags.flags_of,
+    defaults={
+        "vocab_size": _SMALL.vocab_size,
+        **_SMALL.architecture,
+        **_SMALL.recipe,
+    },
+)
+_RECIPE = {field.name for field in dataclasses.fields(Recipe)}
 SizeFlags = _flags_of(
     Recipe, "Sizes", 4, without=_RECIPE - {"vocab_size", "max_length"}
 )
@@ -90,7 +99,7 @@ def train(
     """Train on a parallel corpus.
 
     Args:
-        output: Folder of the run; alone it resumes the training there.
+        output: Run folder. Given alone, resume the training in it.
         preset: One of `presets` (default: small; or of --init-from).
         init_from: Run whose tokenizer and newest weights to start with, by
             default at a low learning rate.
@@ -98,7 +107,7 @@ def train(
         dry_run: Try three steps, report, and write nothing.
     """
     corpus = None
-    if data or corpora or any(vars(reading).values()):
+    if data or corpora or reading != flags.CorpusFlags():
         corpus = reading.open(data, corpora)
     run = kt.train.train(
         corpus,
@@ -125,11 +134,11 @@ def import_(
     target_language: flags.TargetLanguageFlag = None,
     revision: str | None = None,
 ) -> None:
-    """Turn a model of another system into a run.
+    """Turn a model of a different system into a run.
 
     Args:
-        model: Folder of a model of another system, or the name of one on the
-            Hugging Face Hub, as Helsinki-NLP/opus-mt-en-de.
+        model: Folder of a model of a different system, or Hub name
+            (Helsinki-NLP/opus-mt-en-de).
         output: Folder of the run.
         format: System that wrote it (default: detected from its files).
         source: Language code of the source, e.g. en.
@@ -137,7 +146,8 @@ def import_(
         revision: Branch, tag or commit of a model by name (default: main).
     """
     foreign = kt.convert.read(model, format, target_language, revision)
-    search, differences = foreign.search, foreign.differences().items()
+    search = foreign.search
+    differences = foreign.differences().items()
     rows = {
         "model": f"{foreign.system}, {foreign.config.num_parameters:,} "
         "parameters",
@@ -175,17 +185,24 @@ def average(
 
 def presets() -> None:
     """List the presets and their parameters."""
-    row = "{:<19} {:>12,} {:>11,} {:>7,} {:>8,} {:>16}  {}"
-    names = "preset parameters vocabulary batch steps paper description"
-    print(row.replace(",", "").format(*names.split()))
+    print(
+        f"{'preset':<19} {'parameters':>12} {'vocabulary':>11} {'batch':>7} "
+        f"{'steps':>8} {'paper':>16}  description"
+    )
     for name, preset in PRESETS.items():
         size = TransformerConfig.from_preset(name).num_parameters
         recipe = Recipe.from_preset(name)
-        numbers = size, recipe.vocab_size, recipe.batch_tokens, recipe.steps
-        scores = f"{preset.paper_perplexity}, {preset.paper_bleu}"
-        millions = preset.paper_parameters
-        paper = f"{millions}M, {scores}" if millions else "-"
-        print(row.format(name, *numbers, paper, preset.description))
+        paper = "-"
+        if preset.paper_parameters is not None:
+            paper = (
+                f"{preset.paper_parameters}M, {preset.paper_perplexity}, "
+                f"{preset.paper_bleu}"
+            )
+        print(
+            f"{name:<19} {size:>12,} {recipe.vocab_size:>11,} "
+            f"{recipe.batch_tokens:>7,} {recipe.steps:>8,} {paper:>16}  "
+            f"{preset.description}"
+        )
     print(
         "\nThe batch is in source plus target tokens; `paper` is the size, "
         "perplexity and\nBLEU in Table 3, mostly with 41,000 tokens."

@@ -11,16 +11,15 @@ from cyclopts.types import ExistingFile, NonExistentFile
 
 import keras_transformer as kt
 from keras_transformer.cli import flags, terminal
-from keras_transformer.decoding.settings import BeamSearch, Sampling
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import read_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
-from keras_transformer.support.compressed import without_suffix
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.text_files import without_suffix
 from keras_transformer.tasks import ParsingTask, Task
-from keras_transformer.text import split_sentences as split
+from keras_transformer.text import split_sentences as split_into_sentences
 from keras_transformer.train.data.corpus import Corpus
 
 if TYPE_CHECKING:
@@ -28,7 +27,7 @@ if TYPE_CHECKING:
 
 # What may be wrong: fields of `Translation`, and `sentences` in one line.
 _PROBLEMS = {
-    "source_truncated": "truncated inputs, longer than the model reads",
+    "source_truncated": "inputs truncated to the model's maximum length",
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
     "allow, perhaps incomplete",
     "repaired": "outputs that were not a tree over the words, repaired",
@@ -37,7 +36,7 @@ _PROBLEMS = {
     "sentences": "inputs of several sentences, which --split-sentences "
     "separates",
 }
-_PREFIX = Parameter(allow_leading_hyphen=True, validator=flags.accept_empty)
+_PREFIX = Parameter(allow_leading_hyphen=True)
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
 
@@ -64,19 +63,18 @@ def translate(
     Args:
         input: Text files (default: standard input).
         output: New file to write (default: standard output).
-        num_translations: Print the N best outputs of each line, as number of
-            the line, score and output (default: the text of one).
+        num_translations: Print the N best outputs per line, as line number,
+            score and text (default: only the best text).
         split_sentences: Translate each sentence of a line separately.
         prefix: Text that every translation begins with.
-        tokenized: For runs that parse: the words of a line are separated by
-            spaces already, as in the Penn Treebank.
+        tokenized: For runs that parse: take the words of a line to be
+            separated by spaces already, as in the Penn Treebank.
         one_line: For runs that parse: print each tree in one line.
         jsonl: Print a JSON object for each line: its text, the N best outputs
             and their scores, and what may be wrong with the best one.
         sample: Draw translations at random, instead of beam search.
     """
-    sample = sample or bool(sampling)
-    if sample and "beam_size" in (search or {}):
+    if (sample or sampling) and "beam_size" in (search or {}):
         raise InputError("Sampling cannot be combined with --beam-size.")
     if split_sentences and (num_translations or prefix or jsonl):
         raise InputError(
@@ -85,74 +83,91 @@ def translate(
         )
     problems: Counter[str] = Counter()
     with terminal.open_output(output) as stream:
-        parses = not read_folder(runs[0]).task.targets_are_text
+        folders = [read_folder(run) for run in runs]
+        parses = not folders[0].task.targets_are_text
         if (tokenized or one_line) and not parses:
             raise InputError("--tokenized and --one-line need a parser.")
         translator = model.open(
-            runs,
-            {**(search or {}), **(sampling or {})},
+            folders,
+            search,
             num_translations,
-            ParsingTask(split_words=False) if tokenized else None,
-            Sampling if sample else BeamSearch,
+            task=ParsingTask(split_words=False) if tokenized else None,
+            sampling=(sampling or {}) if sample else sampling,
             reads_many=True,
             workers=workers,
         )
-        form = translator.task, num_translations, jsonl, one_line
-        for lines, number, bar in terminal.read_with_progress(input):
-            options = dict(progress=bar.update)
-            translator.check_languages(lines, number)
+        if jsonl:
+            write = _json
+        elif num_translations is not None:
+            write = _numbered
+        elif parses and not one_line:
+            write = _tree
+        else:
+            write = _line
+        for lines, first, bar in terminal.read_with_progress(input):
+            translator.check_languages(lines, first)
             if split_sentences:
-                text = "\n".join(lines)
-                document = translator.translate_document(text, **options)
-                translations = document.translations.values()
-                texts = [document.text + "\n"]
+                document = translator.translate_document(
+                    "\n".join(lines), progress=bar.update
+                )
+                translations = list(document.translations.values())
+                texts = [document.text]
             else:
-                options["prefixes"] = [prefix] * len(lines)
-                translations = translator.translate(lines, **options)
+                translations = translator.translate(
+                    lines, prefixes=[prefix] * len(lines), progress=bar.update
+                )
                 pairs = zip(lines, translations, strict=True)
                 texts = [
-                    _as_text(*form, place, *pair)
-                    for place, pair in enumerate(pairs, number)
+                    write(translator.task, number, line, translation)
+                    for number, (line, translation) in enumerate(pairs, first)
                 ]
                 if not parses:
-                    counts = (len(split(x.strip())) > 1 for x in lines)
-                    problems["sentences"] += sum(counts)
-            for field in _PROBLEMS:
-                marks = (getattr(x, field, False) for x in translations)
-                problems[field] += sum(marks)
+                    problems["sentences"] += sum(map(_has_sentences, lines))
+            for translation in translations:
+                for field in _PROBLEMS:
+                    problems[field] += getattr(translation, field, False)
             bar.clear()
-            stream.writelines(texts)
+            stream.writelines(f"{text}\n" for text in texts)
             bar.refresh()
-    for field in filter(problems.get, _PROBLEMS):
-        terminal.report(f"{_PROBLEMS[field]}: {problems[field]:,}")
+    for field, description in _PROBLEMS.items():
+        if problems[field]:
+            terminal.report(f"{description}: {problems[field]:,}")
 
 
-def _as_text(
-    task: Task,
-    num_translations: int | None,
-    jsonl: bool,
-    one_line: bool,
-    number: int,
-    line: str,
-    translation: "Translation",
-) -> str:
-    """Returns the lines that are printed for one line of input."""
-    if jsonl:
-        columns = {"text": line, **task.columns(translation)}
-        return json.dumps(columns, ensure_ascii=False) + "\n"
-    texts = translation.texts
-    if task.targets_are_text:  # a model may spell line ends
-        texts = [" ".join(text.splitlines()) for text in texts]
-    if num_translations is not None:
-        return "".join(
-            f"{number}\t{score:.4f}\t{text}\n"
-            for score, text in zip(translation.scores, texts, strict=True)
-        )
-    # An empty line has no tree.
-    if not (task.targets_are_text or one_line) and texts[0]:
-        tree = kt.parsing.Tree.from_string(texts[0])
-        return f"{kt.parsing.pretty(tree)}\n\n"
-    return f"{texts[0]}\n"
+def _has_sentences(line: str) -> bool:
+    """Returns whether a line contains several sentences."""
+    return len(split_into_sentences(line.strip())) > 1
+
+
+# What is printed for one line of input.
+
+
+def _line(task: Task, number: int, line: str, result: "Translation") -> str:
+    return _in_one_line(task, result.texts[0])
+
+
+def _numbered(task: Task, number: int, line: str, result: "Translation") -> str:
+    return "\n".join(
+        f"{number}\t{score:.4f}\t{_in_one_line(task, text)}"
+        for score, text in zip(result.scores, result.texts, strict=True)
+    )
+
+
+def _json(task: Task, number: int, line: str, result: "Translation") -> str:
+    columns = {"text": line, **task.columns(result)}
+    return json.dumps(columns, ensure_ascii=False)
+
+
+def _tree(task: Task, number: int, line: str, result: "Translation") -> str:
+    if not result.texts[0]:
+        return ""  # an empty line has no tree
+    tree = kt.parsing.Tree.from_string(result.texts[0])
+    return f"{kt.parsing.pretty(tree)}\n"
+
+
+def _in_one_line(task: Task, text: str) -> str:
+    """Returns a text without line ends, which a model may spell."""
+    return " ".join(text.splitlines()) if task.targets_are_text else text
 
 
 def score(
@@ -167,24 +182,27 @@ def score(
     """Score given translations.
 
     Args:
-        input: Files of source, tab and translation on each line, of which
-            further columns are ignored (default: standard input).
-        output: New file to write (default: standard output). Pairs that are
-            empty or longer than the model reads have empty lines.
+        input: Files of source, tab and translation on each line; further
+            columns are ignored (default: standard input).
+        output: New file to write (default: standard output), with empty lines
+            for pairs that are empty or longer than the model reads.
     """
     missing = 0
     with terminal.open_output(output) as stream:
         translator = model.open(runs, search, reads_many=True, workers=workers)
-        for lines, number, bar in terminal.read_with_progress(input):
-            pairs = [line.split("\t", 2)[:2] for line in lines]
-            for place, pair in enumerate(pairs, number):
-                if len(pair) != 2:
+        for lines, first, bar in terminal.read_with_progress(input):
+            sources = []
+            targets = []
+            for number, line in enumerate(lines, first):
+                source, tab, rest = line.partition("\t")
+                if not tab:
                     raise InputError(
                         "Each line must be a source, a tab and its "
-                        f"translation. Received: no tab in line {place}"
+                        f"translation. Received: no tab in line {number}"
                     )
-            sources, targets = zip(*pairs, strict=True)
-            translator.check_languages(sources, number)
+                sources.append(source)
+                targets.append(rest.partition("\t")[0])
+            translator.check_languages(sources, first)
             scores = translator.score_corpus(
                 sources, targets, progress=bar.update
             )
@@ -223,15 +241,19 @@ def evaluate(
         as_json: Print the results as a JSON object.
     """
     with terminal.open_output(None) as stdout:
-        corpus = _open_corpus(read_folder(runs[0]), data, reading)
+        folders = [read_folder(run) for run in runs]
+        corpus = _open_corpus(folders[0], data, reading)
         is_only = data is not None and len(corpus.splits) == 1
         split = split or (corpus.splits[0] if is_only else "test")
         corpus.pairs(split)  # raises if there is no such split
-        name, (part, *others) = split, corpus.parts
-        if not others and os.path.isfile(part.data[0]):  # a name as news.en
-            file = without_suffix(os.path.basename(part.data[0]))
-            name = os.path.splitext(file)[0]
-        translator = model.open(runs, search, reads_many=True, workers=workers)
+        name = split
+        file = corpus.parts[0].data[0]
+        if len(corpus.parts) == 1 and os.path.isfile(file):
+            name = without_suffix(os.path.basename(file))  # such as news.en
+            name = os.path.splitext(name)[0]
+        translator = model.open(
+            folders, search, reads_many=True, workers=workers
+        )
         from keras_transformer.train import evaluation
 
         checkpoints = translator.checkpoints
@@ -273,11 +295,7 @@ def _open_corpus(
         target=reading.target or folder.languages[1],
         columns=reading.columns or request.get("columns"),
     )
-    try:
-        return reading.open(data or request.get("data"), request.get("corpora"))
-    except InputError as error:
-        if data is not None:
-            raise
-        raise InputError(
-            f"The training data of {folder.path} cannot be opened. Pass --data."
-        ) from error
+    if data is not None:
+        return reading.open(data, None)
+    with name_file(f"The training data of {folder.path}"):
+        return reading.open(request.get("data"), request.get("corpora"))

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from keras_transformer.convert import (
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
-# Each module has a function `read` and `FILES`: glob patterns, at least one of
-# which matches in every folder of the format.
+# Each module has a function `read` and glob patterns, `FILES`. A folder of the
+# format contains a file that matches a pattern.
 FORMATS = {
     "huggingface": from_hugging_face,
     "marian": from_marian,
@@ -81,7 +82,8 @@ def read(
     is_name = hub.is_name(model)
     if revision is not None and not is_name:
         raise InputError(
-            f"`revision` requires a model on the Hub. Received: {model}"
+            f"requires a model on the Hub. Received: {model}",
+            argument="revision",
         )
     folder = hub.download(model, revision) if is_name else Path(model)
     if not folder.is_dir():
@@ -89,21 +91,22 @@ def read(
             "The model must be a folder that exists, or OWNER/NAME on the "
             f"Hugging Face Hub. Received: {model}"
         )
-    format = format or _recognize(folder)
-    check_values(one_of(*FORMATS), format=format)
-    foreign = FORMATS[format].read(folder)
+    if format is not None:
+        check_values(one_of(*FORMATS), format=format)
+    foreign = _recognize(folder, format).read(folder)
     if target_language is not None:
         foreign = foreign.translating_to(target_language)
     return foreign
 
 
-def _recognize(folder: Path) -> str:
-    """Detects the format of a model from its files."""
-    for format, module in FORMATS.items():
+def _recognize(folder: Path, format: str | None) -> ModuleType:
+    """Returns the module that reads a folder, of a format or of any."""
+    formats = FORMATS if format is None else {format: FORMATS[format]}
+    for module in formats.values():
         if any(any(folder.glob(pattern)) for pattern in module.FILES):
-            return format
-    files = (f"{x} ({' or '.join(y.FILES)})" for x, y in FORMATS.items())
+            return module
+    files = (f"{x} ({' or '.join(y.FILES)})" for x, y in formats.items())
     raise InputError(
-        f"{folder} must contain the files of a known format: "
-        f"{', '.join(files)}. Received: none of them"
+        f"{folder} must contain the files of a model: {', '.join(files)}. "
+        "Received: none of them"
     )

@@ -13,7 +13,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import name_file
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import (
@@ -31,12 +31,12 @@ if TYPE_CHECKING:
 # 100 e / (V - 1) per such token.
 NEVER = -1e2
 # Fields of the configuration that `differences` omits.
-_SIZES = {
-    *("vocab_size", "source_vocab_size", "pad_id", "bos_id", "eos_id"),
-    *("num_layers", "d_model", "d_ff", "num_heads", "d_k", "d_v"),
-    *("decoder_layers", "decoder_d_ff", "decoder_heads"),
-    *("dropout", "max_length"),
-}
+_SIZES = """
+    vocab_size source_vocab_size pad_id bos_id eos_id
+    num_layers d_model d_ff num_heads d_k d_v
+    decoder_layers decoder_d_ff decoder_heads
+    dropout max_length
+""".split()
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -82,9 +82,11 @@ class ForeignModel:
         """
         with name_file(self.file.parent):
             vocabulary = self.vocabulary.translating_to(language)
-        languages = self.languages[0], language.strip("<>")
-        changed = dict(vocabulary=vocabulary, languages=languages)
-        return dataclasses.replace(self, **changed)
+        return dataclasses.replace(
+            self,
+            vocabulary=vocabulary,
+            languages=(self.languages[0], language.strip("<>")),
+        )
 
     def load_model(self, dtype: str | None = None) -> "Transformer":
         """Returns the model, reading one weight at a time.
@@ -102,14 +104,10 @@ class ForeignModel:
 
         model = Transformer(self.config, dtype=dtype)
         values = self._converted_tensors()
-        try:
-            with progress_bar(desc="Weights", total=2 * len(values)) as bar:
-                assign(model, values, self.names, bar.update)
-        except InputError as error:
-            raise InputError(
-                f"The weights in {self.file} do not match the model's "
-                f"configuration (kernels are [inputs, outputs]). {error}"
-            ) from error
+        name = f"The weights in {self.file} (kernels as [inputs, outputs])"
+        progress = progress_bar(desc="Weights", total=2 * len(values))
+        with name_file(name), progress as bar:
+            assign(model, values, self.names, bar.update)
         return model
 
     def save_run(
@@ -129,14 +127,14 @@ class ForeignModel:
             InputError: As in `load_model`, and if the folder is not empty.
         """
         import_tensorflow_quietly()
-        languages = source or self.languages[0], target or self.languages[1]
+        own = self.languages
         with atomic_folder(path) as folder:
             run = Run.create(
                 folder,
                 self.config,
                 self.vocabulary,
                 search=self.search,
-                languages=languages,
+                languages=(source or own[0], target or own[1]),
                 statistics={"imported_from": self.system},
             )
             run.save_checkpoint(self.load_model("float32"), 0, max_to_keep=1)
@@ -146,26 +144,29 @@ class ForeignModel:
         """Returns weights by our names, and unknown tensors by their own."""
         tensors = self.tensors
         readers = {
-            name: lambda x=name, y=stored_name: self.convert(x, tensors[y])
+            name: functools.partial(self._converted, name)
             for name, stored_name in self.names.items()
             if stored_name in tensors
         }
-        known = {*self.names.values(), *self.unused}
+        known = set(self.names.values()).union(self.unused)
         for name in tensors:
             if name not in known:
                 readers[name] = functools.partial(tensors.__getitem__, name)
         return LazyTensors(readers)
+
+    def _converted(self, name: str) -> np.ndarray:
+        return self.convert(name, self.tensors[self.names[name]])
 
     def differences(self) -> dict[str, Any]:
         """Returns the options of the architecture that differ from the paper.
 
         Sizes, dropout and special ids are omitted.
         """
+        values = vars(self.config)
         return {
-            field.name: value
+            field.name: values[field.name]
             for field in dataclasses.fields(self.config)
-            if field.name not in _SIZES
-            and (value := getattr(self.config, field.name)) != field.default
+            if field.name not in _SIZES and values[field.name] != field.default
         }
 
 
@@ -173,7 +174,8 @@ def imported_config(
     settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
 ) -> TransformerConfig:
     """Returns a configuration; errors name the file of settings."""
-    size, source_size = vocabulary.vocab_size, vocabulary.source.vocab_size
+    size = vocabulary.vocab_size
+    source_size = vocabulary.source.vocab_size
     with name_file(settings):
         return TransformerConfig(
             vocab_size=size,

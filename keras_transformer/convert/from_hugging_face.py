@@ -25,20 +25,16 @@ from keras_transformer.convert.vocabulary import (
     vocabulary_with_ids,
 )
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import name_file
 from keras_transformer.text import Tokenizer
 
 FILES = ("config.json",)
-
-CONFIG, GENERATION = "config.json", "generation_config.json"
-TOKENIZER = "tokenizer_config.json"
 # The files that `read` uses; of the weights, the first that exists.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
-SETTINGS = (
-    *(CONFIG, GENERATION, TOKENIZER),
-    *("special_tokens_map.json", "added_tokens.json"),
-    *("vocab.json", "target_vocab.json", "source.spm", "target.spm"),
-)
+SETTINGS = """
+config.json generation_config.json tokenizer_config.json added_tokens.json
+special_tokens_map.json vocab.json target_vocab.json source.spm target.spm
+""".split()
 
 _ACTIVATIONS = ("relu", "swish", "silu", "gelu")  # silu is swish
 # Unsupported search settings of transformers, with their neutral values.
@@ -58,15 +54,16 @@ _SEARCH_DEFAULTS = {
 _STOP = {False: "heuristic", True: "finished", "never": "exact"}
 # The source embedding, the target embedding and the output matrix, and the name
 # of a matrix that is both embeddings.
-_SOURCE, _TARGET, _OUTPUT, _SHARED = (
-    "model.encoder.embed_tokens.weight",
-    "model.decoder.embed_tokens.weight",
-    "lm_head.weight",
-    "model.shared.weight",
-)
+_SOURCE = "model.encoder.embed_tokens.weight"
+_TARGET = "model.decoder.embed_tokens.weight"
+_OUTPUT = "lm_head.weight"
+_SHARED = "model.shared.weight"
 # Further names of tied matrices, and sinusoids, which are computed instead.
 _UNUSED = (
-    *(_SOURCE, _TARGET, _OUTPUT, _SHARED),
+    _SOURCE,
+    _TARGET,
+    _OUTPUT,
+    _SHARED,
     "model.encoder.embed_positions.weight",
     "model.decoder.embed_positions.weight",
 )
@@ -85,13 +82,7 @@ def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     settings = read_settings(folder)
     vocabulary = _read_vocabulary(folder, settings)
-    weights = [folder / x for x in WEIGHTS if (folder / x).exists()]
-    if not weights:
-        raise InputError(
-            f"{folder} must contain {' or '.join(WEIGHTS)}. Received: none of "
-            "them"
-        )
-    file = weights[0]
+    file = settings_file.find_file(folder, *WEIGHTS)
     tensors = read_tensors(file)
     tied, embeddings = _find_embeddings(settings.config, tensors)
     config = _read_config(settings.config, vocabulary, tied)
@@ -117,15 +108,19 @@ def read(folder: Path) -> ForeignModel:
 
 def read_settings(folder: Path) -> _Settings:
     """Returns the JSON files of a folder that contains a Marian model."""
-    config = _read_fields(folder, CONFIG)
+    config = _read_fields(folder, "config.json")
     if config.values.get("model_type") != "marian":
         config.reject("model_type", "'marian'")
-    has_search = (folder / GENERATION).exists()
+    search = config
+    if (folder / "generation_config.json").exists():
+        search = _read_fields(folder, "generation_config.json")
     return _Settings(
-        config,
-        _read_fields(folder, GENERATION) if has_search else config,
-        _read_fields(folder, "special_tokens_map.json", TOKENIZER),
-        _read_fields(folder, "added_tokens.json"),
+        config=config,
+        search=search,
+        tokenizer=_read_fields(
+            folder, "special_tokens_map.json", "tokenizer_config.json"
+        ),
+        added_tokens=_read_fields(folder, "added_tokens.json"),
     )
 
 
@@ -142,7 +137,7 @@ def _read_config(
     config: SettingsFile, vocabulary: Tokenizer, tied_embeddings: str
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
-    config.check("activation_function", *_ACTIVATIONS)
+    config.check("activation_function", _ACTIVATIONS)
     return foreign_model.imported_config(
         config.name,
         vocabulary,
@@ -171,10 +166,8 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
     if settings.tokenizer.get("separate_vocabs", bool, False):
         target_table = settings_file.read_json(folder, "target_vocab.json")
     special = _special_tokens(settings, table)
-    source, target = (
-        settings_file.find_file(folder, f"{side}.spm").read_bytes()
-        for side in ("source", "target")
-    )
+    source = settings_file.find_file(folder, "source.spm").read_bytes()
+    target = settings_file.find_file(folder, "target.spm").read_bytes()
     with name_file(f"The tokenizer in {folder}"):
         return make_tokenizer(
             source=vocabulary_with_ids(source, table, special),
@@ -204,7 +197,7 @@ def _special_tokens(
         i = settings.config.get(field, int)
         if i not in pieces:
             settings.config.reject(field, "an id of vocab.json")
-        settings.search.check(field, i)
+        settings.search.check(field, [i])
         special[name] = pieces[i]
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
     return SpecialTokens(unk=unknown, **special)
@@ -219,13 +212,14 @@ def _read_search(
     fields: SettingsFile, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
     """Returns the search, banned ids, and notes on unsupported settings."""
-    never, notes = [config.pad_id], fields.notes(_SEARCH_DEFAULTS)
+    never = [config.pad_id]
+    notes = fields.notes(_SEARCH_DEFAULTS)
     for ids in fields.get("bad_words_ids", list, []):
         if len(ids) > 1:
             notes.append(f"bad_words_ids={ids}")
         elif ids != [config.eos_id]:  # `generate` ignores it too
             never += ids
-    fields.check("early_stopping", *_STOP)
+    fields.check("early_stopping", list(_STOP))
     early_stopping = fields.values.get("early_stopping", False)
     # transformers counts the start token.
     max_length = fields.get("max_length", int, config.max_length) - 1
@@ -260,20 +254,24 @@ def _find_embeddings(
         matrices = {_SHARED: source} | matrices
     stored = {}
     for name, matrix in matrices.items():
-        names = [name, *(x for x, y in matrices.items() if y == matrix)]
-        stored[name] = next((x for x in names if x in tensors), names[1])
+        equal = [x for x, y in matrices.items() if y == matrix]
+        found = [x for x in [name, *equal] if x in tensors]
+        stored[name] = found[0] if found else equal[0]
 
-    def is_same(*names: str) -> bool:
-        one, other = (stored[name] for name in names)
-        return one == other or np.array_equal(tensors[one], tensors[other])
+    def is_same(name: str, other: str) -> bool:
+        name, other = stored[name], stored[other]
+        return name == other or np.array_equal(tensors[name], tensors[other])
 
     tied = weight_table.TIED_EMBEDDINGS[
         is_shared and is_same(_SOURCE, _TARGET),
         is_tied and is_same(_TARGET, _OUTPUT),
     ]
-    ours = (f"{matrix}/embeddings" for matrix in weight_table.MATRICES[tied])
-    names = (stored[name] for name in (_SOURCE, _TARGET, _OUTPUT))
-    return tied, dict(zip(ours, names, strict=True))
+    source, target, output = weight_table.MATRICES[tied]
+    return tied, {
+        f"{source}/embeddings": stored[_SOURCE],
+        f"{target}/embeddings": stored[_TARGET],
+        f"{output}/embeddings": stored[_OUTPUT],
+    }
 
 
 def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:

@@ -11,15 +11,15 @@ of zeros, inserted into the embeddings, serves as both; it is never written.
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
-from keras_transformer.convert.settings_file import SettingsFile, read_yaml
-from keras_transformer.convert.tensor_files import read_tensors
+from keras_transformer.convert.settings_file import SettingsFile
+from keras_transformer.convert.tensor_files import explain_damage, read_tensors
 from keras_transformer.convert.vocabulary import (
     SpecialTokens,
     make_tokenizer,
@@ -27,7 +27,8 @@ from keras_transformer.convert.vocabulary import (
 )
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.text import Tokenizer
+from keras_transformer.support.files import read_yaml
+from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.sentencepiece_model import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
@@ -123,9 +124,8 @@ def _read_decoder(folder: Path) -> SettingsFile:
 def _read_options(tensors: Mapping[str, Any], file: Path) -> SettingsFile:
     """Returns the options of the trainer."""
     name = f"{file}, {_OPTIONS},"
-    if _OPTIONS not in tensors:
-        raise InputError(f"{file} must contain {_OPTIONS}. Received: none")
-    content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
+    with explain_damage(file):
+        content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
     return SettingsFile(name, read_yaml(content, name))
 
 
@@ -141,7 +141,7 @@ def _read_config(
     options: SettingsFile, vocabulary: Tokenizer
 ) -> TransformerConfig:
     for option, values in _REQUIRED.items():
-        options.check(option, *values)
+        options.check(option, values)
     is_all = options.get("tied-embeddings-all", bool, False)
     is_shared = is_all or options.get("tied-embeddings-src", bool, False)
     is_tied = is_all or options.get("tied-embeddings", bool, False)
@@ -166,7 +166,7 @@ def _read_config(
 
 def _read_search(decoder: SettingsFile) -> BeamSearch:
     for option, values in _REQUIRED_FOR_SEARCH.items():
-        decoder.check(option, *values)
+        decoder.check(option, values)
     fields = dict(
         beam_size=decoder.get("beam-size", int, 12),
         alpha=decoder.get("normalize", float, 0.0),
@@ -181,51 +181,57 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
 
 def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
     sources, targets = _file_names(decoder, "vocabs", 2)
-    sides = [
-        _read_side(folder, sources, "source.spm", decoder),
-        _read_side(folder, targets, "target.spm", decoder),
-    ]
-    pad, pad_id = "<pad>", min(len(table) for _, table, _, _ in sides)
-    while any(pad in table for _, table, _, _ in sides):
+    source = _read_side(folder, sources, "source.spm", decoder)
+    target = _read_side(folder, targets, "target.spm", decoder)
+    pad = "<pad>"
+    while pad in source.table or pad in target.table:
         pad = f"<{pad}>"
-    vocabularies = []
+    pad_id = min(len(source.table), len(target.table))
+
+    def with_padding(side: _Side) -> Vocabulary:
+        table = {piece: i + (i >= pad_id) for piece, i in side.table.items()}
+        special = SpecialTokens(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
+        table[pad] = pad_id
+        return vocabulary_with_ids(side.model, table, special)
+
     with name_file(f"The vocabulary in {folder}"):
-        for model, table, end, unknown in sides:
-            table = {piece: i + (i >= pad_id) for piece, i in table.items()}
-            table[pad] = pad_id
-            special = SpecialTokens(pad=pad, unk=unknown, bos=pad, eos=end)
-            vocabularies.append(vocabulary_with_ids(model, table, special))
-        source, target = vocabularies
-        return make_tokenizer(source, target)
+        return make_tokenizer(with_padding(source), with_padding(target))
+
+
+class _Side(NamedTuple):
+    """The vocabulary of one language."""
+
+    model: bytes  # of SentencePiece
+    table: dict[str, int]  # ids by piece
+    eos: str = "</s>"
+    unk: str = "<unk>"
 
 
 def _read_side(
     folder: Path, name: str, model_name: str, decoder: SettingsFile
-) -> tuple[bytes, dict[str, int], str, str]:
-    """Returns the SentencePiece model, ids by piece, end token and <unk>."""
+) -> _Side:
     file = settings_file.find_file(folder, name)
-    if name.endswith(".spm"):
-        model = file.read_bytes()
-        return model, *_read_pieces(model, file)
     if name.endswith((".yml", ".yaml")):
         model = settings_file.find_file(folder, model_name).read_bytes()
-        return model, _read_table(file), "</s>", "<unk>"
-    decoder.reject("vocabs", "files .yml or .spm")
-
-
-def _read_pieces(model: bytes, file: Path) -> tuple[dict[str, int], str, str]:
-    """Returns ids by piece, end token and <unk> of a SentencePiece model."""
+        return _Side(model, _read_table(file))
+    if not name.endswith(".spm"):
+        decoder.reject("vocabs", "files .yml or .spm")
+    model = file.read_bytes()
     with name_file(file):
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-    table = {piece: i for i, piece in enumerate(pieces)}
-    return table, pieces[processor.eos_id()], pieces[processor.unk_id()]
+    return _Side(
+        model=model,
+        table={piece: i for i, piece in enumerate(pieces)},
+        eos=pieces[processor.eos_id()],
+        unk=pieces[processor.unk_id()],
+    )
 
 
 def _read_table(file: Path) -> dict[str, int]:
     """Returns ids by piece from a YAML file."""
     text = file.read_text("utf-8").translate(_HIDE)
-    entries = SettingsFile(file, read_yaml(text, file, as_texts=True)).values
+    entries = read_yaml(text, file, as_texts=True)
     return {piece.translate(_SHOW): int(i) for piece, i in entries.items()}
 
 

@@ -14,36 +14,44 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import foreign_model, settings_file, weight_table
+from keras_transformer.convert import foreign_model, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
 
 FILES = ("ckpt*.index", "avg/ckpt*.index")
+_YAML = (".yml", ".yaml")
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
 _SOURCE = "model/examples_inputter/features_inputter/embedding"
 _TARGET = "model/examples_inputter/labels_inputter/embedding"
 _OUTPUT = "model/decoder/output_layer"
-_ENCODER, _DECODER = "model/encoder/layers/", "model/decoder/layers/"
+_ENCODER = "model/encoder/layers/"
+_DECODER = "model/decoder/layers/"
 _INNER = "0/ffn/layer/inner/kernel"
 _QUERY_BIAS = "0/self_attention/layer/linear_queries/bias"
 
 # Number of heads of the models in the catalog: it follows from no shape.
 _HEADS = {
     "TransformerTiny": 2,
-    **dict.fromkeys(("TransformerBase", "TransformerBaseSharedEmbeddings"), 8),
-    **dict.fromkeys(("TransformerBig", "TransformerBigSharedEmbeddings"), 16),
-    **dict.fromkeys(("ScalingNmtEnDe", "ScalingNmtEnFr"), 16),
+    "TransformerBase": 8,
+    "TransformerBaseSharedEmbeddings": 8,
+    "TransformerBig": 16,
+    "TransformerBigSharedEmbeddings": 16,
+    "ScalingNmtEnDe": 16,
+    "ScalingNmtEnFr": 16,
 }
 # Unsupported search settings, with their neutral values.
 _SEARCH_DEFAULTS = {
-    **dict.fromkeys(("sampling_topk", "sampling_temperature"), 1),
-    **dict.fromkeys(("decoding_noise", "replace_unknown_target"), False),
+    "sampling_topk": 1,
+    "sampling_temperature": 1,
+    "decoding_noise": False,
+    "replace_unknown_target": False,
 }
 # Supported arguments in a description.
 _NUM_HEADS = {str(n): n for n in range(1, 129)}
@@ -76,19 +84,13 @@ def read(folder: Path) -> ForeignModel:
 
 def _newest(folder: Path) -> Path:
     """Returns the prefix of the last checkpoint, preferring averages."""
-    checkpoints = [
-        (int(step[1] or 0), place != folder, index)
-        for place in (folder, folder / "avg")
-        for index in place.glob("ckpt*.index")
-        if (step := re.fullmatch(r"ckpt-?(\d*)", index.stem))
-    ]
-    if not checkpoints:
-        raise InputError(
-            f"{folder} must contain a checkpoint, such as ckpt-100.index. "
-            "Received: none"
-        )
-    *_, index = max(checkpoints)
-    return index.with_suffix("")
+    checkpoints = [x for pattern in FILES for x in folder.glob(pattern)]
+
+    def key(index: Path) -> tuple[int, bool]:
+        step = re.sub(r"\D", "", index.stem)
+        return int(step or 0), index.parent != folder
+
+    return max(checkpoints, key=key).with_suffix("")
 
 
 def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
@@ -158,7 +160,7 @@ def _convert(name: str, value: np.ndarray) -> np.ndarray:
 
 
 class _Description(NamedTuple):
-    """Properties that no shape shows."""
+    """Properties that do not follow from the shapes of the weights."""
 
     num_heads: int
     reason: str  # the origin of `num_heads`
@@ -168,16 +170,18 @@ class _Description(NamedTuple):
 
 def _read_description(folder: Path, d_model: int) -> _Description:
     """Searches the text of model_description.py, without executing it."""
-    path, text = folder / "model_description.py", ""
-    heads, reason = 0, "no file"
-    if d_model >= 128:
-        heads, reason = d_model // 64, "assuming 64 dimensions each"
+    path = folder / "model_description.py"
+    text = ""
+    heads = 0
+    reason = path.name
     if path.exists():
         text = path.read_bytes().decode(errors="replace")
-        heads, reason = 0, path.name
+    elif d_model >= 128:
+        heads = d_model // 64
+        reason = "assuming 64 dimensions each"
     words = set(re.findall(r"\w+", text))
     if "Transformer" not in words:
-        heads = max([heads, *(_HEADS[x] for x in words & _HEADS.keys())])
+        heads = max([_HEADS.get(word, 0) for word in words], default=heads)
     heads = _argument(path, text, "num_heads", _NUM_HEADS, heads)
     activation = _argument(path, text, "ffn_activation", _ACTIVATIONS, "relu")
     if not heads or d_model % heads:
@@ -202,21 +206,20 @@ def _argument(
         return choices[values.pop()]
     raise InputError(
         f"{path} must contain {name} once, as one of "
-        f"{', '.join([*choices][:8])}. Received: {', '.join(sorted(values))}"
+        f"{', '.join(list(choices)[:8])}. Received: {', '.join(sorted(values))}"
     )
 
 
 def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
     """Returns the sections `data` and `params` of the settings."""
-    paths = sorted([*folder.glob("*.yml"), *folder.glob("*.yaml")])
+    paths = sorted(x for x in folder.iterdir() if x.suffix in _YAML)
     sections = []
     for path in paths:
-        values = settings_file.read_yaml(path.read_bytes(), path)
+        values = read_yaml(path.read_bytes(), path)
         if isinstance(values, dict) and "data" in values:
             data = SettingsFile(f"{path}, data,", values["data"])
             params = values.get("params") or {}
-            params = SettingsFile(f"{path}, params,", params)
-            sections.append((data, params))
+            sections.append((data, SettingsFile(f"{path}, params,", params)))
     if len(sections) != 1:
         names = ", ".join(path.name for path in paths)
         raise InputError(
@@ -227,9 +230,9 @@ def _read_settings(folder: Path) -> tuple[SettingsFile, SettingsFile]:
 
 
 def _read_search(params: SettingsFile) -> BeamSearch:
-    """Returns the search settings; defaults are those of `--auto_config`."""
-    params.check("coverage_penalty", 0)
-    params.check("minimum_decoding_length", 0)
+    """Returns the search settings, with the defaults of `--auto_config`."""
+    params.check("coverage_penalty", [0])
+    params.check("minimum_decoding_length", [0])
     fields = dict(
         beam_size=params.get("beam_width", int, 4),
         alpha=params.get("length_penalty", float, 0.0),

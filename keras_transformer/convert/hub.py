@@ -1,16 +1,15 @@
 """Downloads models from the Hugging Face Hub, and caches them as runs."""
 
-import contextlib
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from keras_transformer import __version__, convert
 from keras_transformer.convert import from_hugging_face
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import explain_damage, name_file
 from keras_transformer.support.locks import locked
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
@@ -32,19 +31,19 @@ def is_name(model: str | os.PathLike) -> bool:
 
 def download(model: str, revision: str | None = None) -> Path:
     """Downloads the files that an import needs, and returns their folder."""
+    folder = _fetch(model, revision, from_hugging_face.SETTINGS)
     with name_file(model):
-        folder = _fetch(model, revision, from_hugging_face.SETTINGS)
         from_hugging_face.read_settings(folder)
-        for file in from_hugging_face.WEIGHTS:
-            _fetch(model, folder.name, [file])  # from the same commit
-            if (folder / file).exists():
-                break
+    for file in from_hugging_face.WEIGHTS:
+        _fetch(model, folder.name, [file])  # from the same commit
+        if (folder / file).exists():
+            break
     return folder
 
 
 def import_once(model: str) -> Path:
     """Returns the cached run of a model; imports the model if needed."""
-    with name_file(model), _explained():
+    with explain_missing_packages():
         from platformdirs import user_cache_path
     cache = user_cache_path("keras-transformer", False, __version__)
     folder = cache / model.removeprefix(PREFIX)
@@ -60,10 +59,17 @@ def import_once(model: str) -> Path:
 
 def _fetch(model: str, revision: str | None, files: Sequence[str]) -> Path:
     """Downloads those of the files that exist, and returns their folder."""
-    with _explained():
+    with explain_missing_packages():
         from huggingface_hub import snapshot_download
         from huggingface_hub.utils import get_session, logging
 
+    # huggingface_hub raises errors of many types.
+    with explain_damage(
+        model,
+        "a folder, or the name of a model on the Hugging Face Hub that you may "
+        "read",
+        f"The Hub must answer within {_SECONDS} seconds.",
+    ):
         hooks = get_session().event_hooks["request"]
         hooks.append(_limit_time)
         verbosity = logging.get_verbosity()
@@ -85,20 +91,3 @@ def _limit_time(request: Any) -> None:
     """Limits how long a request waits, which huggingface_hub does not."""
     limits = request.extensions["timeout"]
     limits.update({x: limits[x] or _SECONDS for x in limits})
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[None]:
-    """Turns errors of huggingface_hub into an InputError."""
-    try:
-        with explain_missing_packages():
-            yield
-    # huggingface_hub raises errors of many types.
-    except Exception as error:
-        if getattr(error, "errno", None):  # the system's, such as a full disk
-            raise
-        raise InputError(
-            "It must be a folder, or the name of a model on the Hugging Face "
-            "Hub that you may read; the Hub must answer within "
-            f"{_SECONDS} seconds. Received: {error}"
-        ) from error

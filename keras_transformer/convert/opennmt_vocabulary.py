@@ -5,17 +5,14 @@ The section `data` of the settings names these files.
 
 from pathlib import Path
 
-from keras_transformer.convert.settings_file import (
-    SettingsFile,
-    find_file,
-    read_yaml,
-)
+from keras_transformer.convert.settings_file import SettingsFile, find_file
 from keras_transformer.convert.vocabulary import (
     SpecialTokens,
     make_tokenizer,
     vocabulary_with_ids,
 )
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.sentencepiece_model import load_processor
 

@@ -1,13 +1,12 @@
 """Reads the files of settings of other systems."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.startup import explain_missing_packages
 
 
 class SettingsFile:
@@ -17,11 +16,6 @@ class SettingsFile:
     """
 
     def __init__(self, name: str | os.PathLike, values: Any) -> None:
-        if not isinstance(values, dict):
-            raise InputError(
-                f"{name} must contain a mapping. Received: a value of type "
-                f"{type(values).__name__}"
-            )
         self.name = name
         self.values = {x: y for x, y in values.items() if y is not None}
 
@@ -48,7 +42,7 @@ class SettingsFile:
             if field in defaults and value not in ([], defaults[field])
         ]
 
-    def check(self, field: str, *allowed: Any) -> None:
+    def check(self, field: str, allowed: Collection[Any]) -> None:
         """Raises InputError if a field has a value that is not allowed."""
         if field in self.values and self.values[field] not in allowed:
             self.reject(field, " or ".join(map(repr, allowed)))
@@ -61,36 +55,18 @@ class SettingsFile:
         )
 
 
-def find_file(folder: str | os.PathLike, name: str) -> Path:
-    """Returns the file in a folder with the name of a path; it must exist."""
-    path = Path(folder, PurePath(name).name)
-    if not path.is_file():
-        raise InputError(
-            f"{folder} must contain {path.name}. Received: no such file"
-        )
-    return path
+def find_file(folder: str | os.PathLike, *names: str) -> Path:
+    """Returns the first of the files that is in a folder."""
+    for name in names:
+        file = Path(folder, PurePath(name).name)
+        if file.is_file():
+            return file
+    raise InputError(
+        f"{folder} must contain {' or '.join(names)}. Received: no such file"
+    )
 
 
 def read_json(folder: Path, name: str) -> dict[str, Any]:
     """Returns the object in a JSON file."""
     path = find_file(folder, name)
     return SettingsFile(path, files.read_json(path)).values
-
-
-def read_yaml(
-    content: bytes | str, name: str | os.PathLike, as_texts: bool = False
-) -> Any:
-    """Returns the value of a YAML document.
-
-    With `as_texts`, numbers and words like `no` stay strings.
-    """
-    with explain_missing_packages(InputError):
-        import yaml
-    loaders = yaml.SafeLoader, yaml.BaseLoader
-    if yaml.__with_libyaml__:
-        loaders = yaml.CSafeLoader, yaml.CBaseLoader
-    loader = loaders[as_texts]
-    try:
-        return yaml.load(content, loader)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
-        raise InputError(f"{name} must be YAML. Received: {error}") from error

@@ -38,20 +38,22 @@ Readers = dict[str, Callable[[], np.ndarray]]
 
 
 class _Storage(NamedTuple):
-    """An array in a file, of which tensors are views."""
+    """An array in a file. Tensors are views of it."""
 
     dtype: np.dtype
     key: str
-    size: int
 
 
 class _Tensor(NamedTuple):
-    """A view of a storage, with offset and strides in elements."""
+    """A view of a storage: the arguments of `_rebuild_tensor_v2`."""
 
     storage: _Storage
-    offset: int
+    offset: int  # in elements, as the strides
     shape: tuple[int, ...]
     strides: tuple[int, ...]
+    requires_grad: bool
+    backward_hooks: Any
+    metadata: Any = None
 
 
 class _TensorUnpickler(pickle.Unpickler):
@@ -62,7 +64,7 @@ class _TensorUnpickler(pickle.Unpickler):
             case "collections.OrderedDict":
                 return collections.OrderedDict
             case "torch._utils._rebuild_tensor_v2":
-                return lambda *arguments: _Tensor(*arguments[:4])
+                return _Tensor
             case "torch._utils._rebuild_parameter":
                 return lambda tensor, *_: tensor
             case path if path in DTYPES:
@@ -70,23 +72,20 @@ class _TensorUnpickler(pickle.Unpickler):
         raise ValueError(f"a pickle that names '{module}.{name}'")
 
     def persistent_load(self, identifier: Any) -> _Storage:
-        _, kind, key, _, size, *_ = identifier
-        return _Storage(DTYPES[kind], key, size)
+        _, kind, key, *_ = identifier
+        return _Storage(DTYPES[kind], key)
 
 
 def read_zip(file: Path) -> Readers:
     """Returns functions that read the tensors of a zip archive, by name."""
     with zipfile.ZipFile(file) as archive:
-        # PyTorch does not compress.
-        sizes = {x.filename: x.compress_size for x in archive.infolist()}
-        (name,) = (x for x in sizes if x.endswith("data.pkl"))
+        names = archive.namelist()
+        (name,) = (x for x in names if x.endswith("data.pkl"))
         with archive.open(name) as content:
             state = _TensorUnpickler(content).load()
 
     def read_storage(storage: _Storage) -> np.ndarray:
         entry = f"{name.removesuffix('.pkl')}/{storage.key}"
-        if sizes[entry] != storage.size * storage.dtype.itemsize:
-            raise ValueError(f"no entry {entry} of {storage.size} numbers")
         with zipfile.ZipFile(file) as archive:
             return np.frombuffer(archive.read(entry), storage.dtype)
 
@@ -95,46 +94,46 @@ def read_zip(file: Path) -> Readers:
 
 def read_legacy(file: Path) -> Readers:
     """Returns functions that map the tensors of a file before PyTorch 1.6."""
-    positions = {}
+    places = {}
     with open(file, "rb") as opened:
         # The first three pickles are a number, a version and the system.
         *_, state, keys = (_TensorUnpickler(opened).load() for _ in range(5))
-        storages = {x.storage.key: x.storage for x in state.values()}
+        dtypes = {x.storage.key: x.storage.dtype for x in state.values()}
         for key in keys:
             (size,) = struct.unpack("<q", opened.read(8))
-            if size != storages[key].size:
-                raise ValueError(f"{size} numbers in storage {key}")
-            positions[key] = opened.tell()
-            opened.seek(size * storages[key].dtype.itemsize, 1)
+            places[key] = opened.tell(), size
+            opened.seek(size * dtypes[key].itemsize, 1)
 
     def map_storage(storage: _Storage) -> np.ndarray:
-        position = positions[storage.key]
-        return np.memmap(file, storage.dtype, "r", position, (storage.size,))
+        position, size = places[storage.key]
+        return np.memmap(file, storage.dtype, "r", position, (size,))
 
     return _readers(state, map_storage)
 
 
 def _readers(state: Any, read: Callable[[_Storage], np.ndarray]) -> Readers:
     """Returns functions that read tensors through `read`."""
-    for name, value in state.items():
-        if not isinstance(value, _Tensor):
-            raise ValueError(f"{name!r}: a {type(value).__name__}")
-        size, offset, shape, strides = value.storage.size, *value[1:]
-        steps = zip(shape, strides, strict=True)
-        end = offset + 1 + sum((n - 1) * stride for n, stride in steps)
-        # A stride of 0 could make a huge tensor from a small file.
-        is_inside = 0 in shape or max(end, math.prod(shape)) <= size
-        if min((offset, *shape, *strides)) < 0 or not is_inside:
-            raise ValueError(f"{name!r}: a tensor outside of its storage")
     return {x: functools.partial(_view, y, read) for x, y in state.items()}
 
 
-def _view(tensor: _Tensor, read: Callable) -> np.ndarray:
+def _view(
+    tensor: _Tensor, read: Callable[[_Storage], np.ndarray]
+) -> np.ndarray:
     dtype = tensor.storage.dtype
     if 0 in tensor.shape:
         return np.zeros(tensor.shape, dtype)
+    numbers = read(tensor.storage)
+    steps = zip(tensor.shape, tensor.strides, strict=True)
+    end = tensor.offset + 1 + sum((n - 1) * stride for n, stride in steps)
+    least = min(tensor.shape + tensor.strides + (tensor.offset,))
+    # A stride of 0 could make a huge tensor from a small file.
+    if least < 0 or max(end, math.prod(tensor.shape)) > len(numbers):
+        raise ValueError("a tensor outside of its storage")
     strides = [stride * dtype.itemsize for stride in tensor.strides]
-    numbers = read(tensor.storage)[tensor.offset :]
     return np.lib.stride_tricks.as_strided(
-        numbers, tensor.shape, strides, subok=True, writeable=False
+        numbers[tensor.offset :],
+        tensor.shape,
+        strides,
+        subok=True,
+        writeable=False,
     )

@@ -28,7 +28,7 @@ feed_forward/outer         W_2,b_2    fc2                      ffn_*2           
 feed_forward_norm/norm     LayerNorm  final_layer_norm         ffn_ffn_ln_*{pre}      ffn/{side}_layer_norm                ffn/layer_norm
 """  # noqa: E501
 
-# Weights outside layers, with their full names. Tied weights have one of them.
+# Weights outside layers, with their full names. Tied weights share a name.
 _OTHERS = """
 keras_transformer            paper      hugging_face                       marian                  opennmt_tf                                           ctranslate2
 embedding/embeddings         E          model.encoder.embed_tokens.weight  encoder_Wemb            model/examples_inputter/features_inputter/embedding  encoder/embeddings_0/weight

@@ -1,4 +1,8 @@
-"""Beam search with a length penalty (section 6.1; Wu et al. 2016).
+"""Beam search with a length penalty (section 6.1; Wu et al. 2016), in graphs.
+
+`numpy_search.py` has the same search with NumPy. The two are twins: its
+`_Search` is `BeamSearcher` here, its `_Beams` is `BeamState`, and a change in
+either needs the same change in the other. Their tests are shared.
 
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
@@ -9,8 +13,9 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.decoding.settings import BeamSearch, SearchResult
 from keras_transformer.decoding.top_k import top_k, without_repeats
+from keras_transformer.text.ids import SpecialIds
 
 
 class BeamState(NamedTuple):
@@ -49,7 +54,7 @@ def beam_search(
     pad_id: int,
     banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
-) -> loop.SearchResult:
+) -> SearchResult:
     """Searches for the best continuations of `bos_id`; see `BeamSearch`.
 
     Args:
@@ -80,41 +85,38 @@ def beam_search(
         finished earlier comes first.
     """
     count = settings.beam_size if count is None else count
-    special_ids = (bos_id, eos_id, pad_id, banned_ids)
-    search = BeamSearcher(step, settings, count, *special_ids)
+    ids = SpecialIds(bos_id, eos_id, pad_id, banned_ids)
+    search = BeamSearcher(step, settings, count, ids)
     ids, scores, lengths = loop.run_search(
         search.start(cache, max_lengths, prefix),
-        search.extend,
-        search.can_win,
-        lambda state: loop.SearchResult(
-            state.finished_ids[:, :count],
-            state.finished_scores[:, :count],
-            state.finished_lengths[:, :count],
-        ),
-        pad_id,
+        extend=search.extend,
+        is_live=search.can_win,
+        make_result=search.result,
+        pad_id=pad_id,
     )
     lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
     in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
-    return loop.SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
+    return SearchResult(tf.where(in_use, ids, pad_id), scores, lengths)
 
 
 @dataclasses.dataclass(frozen=True)
 class BeamSearcher:
-    """The steps of a beam search. The fields are arguments of `beam_search`."""
+    """The steps of a beam search. The fields are arguments of `beam_search`.
+
+    A trace calls `predict`, `candidates` and `advance` instead of `extend`.
+    """
 
     step: loop.StepFunction
     settings: BeamSearch
     count: int | tf.Tensor
-    bos_id: int
-    eos_id: int
-    pad_id: int
-    banned_ids: tuple[int, ...] = ()
+    ids: SpecialIds
 
     def start(
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
     ) -> BeamState:
         """Returns the state before the first step."""
-        constraints = loop.Constraints.create(max_lengths, prefix, self.pad_id)
+        pad_id = self.ids.pad_id
+        constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beam_size = self.settings.beam_size
         beams = tf.stack([batch, beam_size])
@@ -126,7 +128,7 @@ class BeamSearcher:
             cache=cache,
             live_ids=no_ids,
             live_log_probs=tf.broadcast_to(first, beams),
-            last_ids=tf.fill(beams, self.bos_id),
+            last_ids=tf.fill(beams, self.ids.bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
             finished_scores=tf.fill(beams, -float("inf")),
@@ -152,19 +154,19 @@ class BeamSearcher:
         # Operations over the vocabulary dominate the time. Banned tokens are
         # therefore masked after the top-k.
         beam_size = self.settings.beam_size
-        count = 2 * beam_size + len(self.banned_ids)
+        count = 2 * beam_size + len(self.ids.banned_ids)
         count = tf.minimum(count, tf.shape(log_probs)[-1])
         size = self.settings.no_repeat_ngram
         allowed = without_repeats(log_probs, state.live_ids, size)
         values, tokens = top_k(allowed, count)  # [B, K, count]
-        banned = tf.constant(self.banned_ids, tf.int32)
+        banned = tf.constant(self.ids.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
-        forced = state.constraints.forced(state.index, self.eos_id)
+        forced = state.constraints.forced(state.index, self.ids.eos_id)
         only = tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None]
         only = tf.where(tf.range(count) == 0, only, -float("inf"))
         forced = forced[:, None, None]
-        is_forced = forced != self.pad_id
+        is_forced = forced != self.ids.pad_id
         values = tf.where(is_forced, only, values)
         tokens = tf.where(is_forced, forced, tokens)
 
@@ -185,7 +187,7 @@ class BeamSearcher:
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
-        ended = tokens == self.eos_id
+        ended = tokens == self.ids.eos_id
 
         length = state.index + 1
         penalty = self.settings.penalty(tf.cast(length, tf.float32))
@@ -196,7 +198,7 @@ class BeamSearcher:
         )
         paddings = [[0, 0], [0, 0], [0, 1]]
         frozen_ids = tf.pad(
-            state.finished_ids, paddings, constant_values=self.pad_id
+            state.finished_ids, paddings, constant_values=self.ids.pad_id
         )
         # Hypotheses that finished earlier come first, to win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)
@@ -219,6 +221,14 @@ class BeamSearcher:
             finished_ids=tf.gather(finished_ids, best, batch_dims=1),
             finished_scores=finished_scores,
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
+        )
+
+    def result(self, state: BeamState) -> SearchResult:
+        """Returns the n best finished hypotheses."""
+        return SearchResult(
+            state.finished_ids[:, : self.count],
+            state.finished_scores[:, : self.count],
+            state.finished_lengths[:, : self.count],
         )
 
     def can_win(self, state: BeamState) -> tf.Tensor:

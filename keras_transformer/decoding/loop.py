@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding.search_arrays import SearchResult
+from keras_transformer.decoding.settings import SearchResult
 
 # step(ids [B, K], parents [B, K], cache, index) -> (log_probs [B, K, V], cache)
 StepFunction = Callable[
@@ -76,17 +76,20 @@ def run_search(
         longer = tf.shape(new.ids)[2] - tf.shape(results.ids)[2]
         paddings = [[0, 0], [0, 0], [0, longer]]
         ids = tf.pad(results.ids, paddings, constant_values=pad_id)
-        results = [
-            tf.tensor_scatter_nd_update(old, state.sentences[:, None], values)
-            for old, values in zip(results._replace(ids=ids), new, strict=True)
-        ]
+        results = tf.nest.map_structure(
+            lambda old, values: tf.tensor_scatter_nd_update(
+                old, state.sentences[:, None], values
+            ),
+            results._replace(ids=ids),
+            new,
+        )
         rows = tf.where(is_live(state))[:, 0]
         state = tf.nest.map_structure(
             lambda x: tf.gather(x, rows) if x.shape.rank else x, state
         )
-        return state, SearchResult(*results)
+        return state, results
 
-    variables = state, make_result(state)
+    variables = (state, make_result(state))
     _, results = tf.while_loop(
         lambda state, _: tf.size(state.sentences) > 0,
         extend_most,

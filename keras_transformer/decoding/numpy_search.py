@@ -1,17 +1,16 @@
-"""Beam search with NumPy; `beam.py` is for TensorFlow's graphs.
+"""Beam search with NumPy; the twin of `beam.py`, which explains it.
 
 Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
 decoded so far, p = prefix length.
 """
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.decoding.limits import repeats
+from keras_transformer.decoding.settings import BeamSearch, SearchResult
 from keras_transformer.text.ids import SpecialIds, padded
 
 
@@ -23,28 +22,49 @@ class Predictions(NamedTuple):
     forced: np.ndarray  # [B, K, 1] log P of the forced token
 
 
+class Decoding(Protocol):
+    """Decodes the sentences of a batch token by token, for `beam_search`."""
+
+    finished_share: float  # of the batch, at which `keep` is called
+
+    def step(
+        self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
+    ) -> Predictions:
+        """Decodes one more token of each hypothesis.
+
+        Args:
+            ids: The last tokens, `[B, K]`.
+            parents: The hypotheses of the previous step that they continue,
+                `[B, K]`.
+            forced_ids: The tokens of which log P is needed, `[B, K]`.
+
+        Returns:
+            `Predictions`, which may be changed.
+        """
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Removes all other sentences."""
+
+
 def beam_search(
-    decoding: Any,
+    decoding: Decoding,
     max_lengths: np.ndarray,
     settings: BeamSearch,
     count: int,
     ids: SpecialIds,
     prefixes: Sequence[Sequence[int]],
 ) -> SearchResult:
-    """Returns the `count` best hypotheses of each source, best first.
-
-    `decoding` needs two methods. `step(ids, parents, forced_ids)`, all
-    `[B, K]`, decodes one more token of each hypothesis; `parents` are the
-    hypotheses of the previous step that they continue. It returns `Predictions`
-    that may be changed. `keep(rows)` removes all other sentences; it is called
-    when a part of the batch is finished, the attribute `finished_share`.
-    """
+    """Returns the `count` best hypotheses of each source, best first."""
     search = _Search(max_lengths, settings, count, ids, prefixes)
     result = search.finished()  # none yet
     while True:
-        last_ids, parents = search.beams.last_ids, search.beams.parents
-        forced = search.forced()[:, None].repeat(settings.beam_size, axis=1)
-        search.advance(decoding.step(last_ids, parents, forced), forced[:, 0])
+        forced = search.forced()
+        predictions = decoding.step(
+            search.beams.last_ids,
+            search.beams.parents,
+            forced[:, None].repeat(settings.beam_size, axis=1),
+        )
+        search.advance(predictions, forced)
         is_live = search.can_win()
         if is_live.sum() > (1 - decoding.finished_share) * len(is_live):
             continue
@@ -53,7 +73,7 @@ def beam_search(
         if not is_live.any():
             return result
         rows = np.flatnonzero(is_live)
-        search.beams = _Beams(*(values[rows] for values in search.beams))
+        search.beams = _Beams._make(values[rows] for values in search.beams)
         decoding.keep(rows)
 
 
@@ -87,24 +107,26 @@ class _Search:
         self._count = count
         self._ids = ids
         self._length = 0  # t
-        beams = len(max_lengths), settings.beam_size
-        no_ids = np.full((*beams, max(max_lengths)), ids.pad_id, np.int32)
-        nothing = np.full(beams, -np.inf, np.float32)
+        batch = len(max_lengths)
+        beam_size = settings.beam_size
+        longest = max(max_lengths)
+        no_ids = np.full((batch, beam_size, longest), ids.pad_id, np.int32)
+        nothing = np.full((batch, beam_size), -np.inf, np.float32)
         # After the prefix, padding: any token is allowed.
         forced = padded(prefixes, ids.pad_id)
         forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
         self.beams = _Beams(
-            sentences=np.arange(len(max_lengths)),
+            sentences=np.arange(batch),
             max_lengths=max_lengths,
             prefixes=forced,
             live_ids=no_ids,
             # All beams are the same at first, so only one of them is live.
-            live_log_probs=np.where(np.arange(beams[1]) == 0, 0, nothing),
-            last_ids=np.full(beams, ids.bos_id, np.int32),
-            parents=np.zeros(beams, np.int32),
+            live_log_probs=np.where(np.arange(beam_size) == 0, 0, nothing),
+            last_ids=np.full((batch, beam_size), ids.bos_id, np.int32),
+            parents=np.zeros((batch, beam_size), np.int32),
             finished_ids=no_ids,
             finished_scores=nothing,
-            finished_lengths=np.zeros(beams, np.int32),
+            finished_lengths=np.zeros((batch, beam_size), np.int32),
         )
 
     def forced(self) -> np.ndarray:
@@ -116,7 +138,8 @@ class _Search:
 
     def advance(self, predictions: Predictions, forced: np.ndarray) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
-        beam_size, beams = self._settings.beam_size, self.beams
+        beams = self.beams
+        beam_size = self._settings.beam_size
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(predictions, forced)
         if self._settings.stop != "exact":
@@ -162,7 +185,7 @@ class _Search:
             log_probs[tokens == token] = -np.inf
         if size := self._settings.no_repeat_ngram:
             ids = self.beams.live_ids[:, :, : self._length]
-            ends, are_repeats = search_arrays.repeats(np, ids, size)
+            ends, are_repeats = repeats(np, ids, size)
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf
@@ -191,14 +214,14 @@ class _Search:
 
     def finished(self) -> SearchResult:
         """Returns the best finished hypotheses of all rows."""
-        beams, best = self.beams, slice(self._count)
-        scores = beams.finished_scores[:, best]
+        ids = self.beams.finished_ids[:, : self._count]
+        scores = self.beams.finished_scores[:, : self._count]
+        lengths = self.beams.finished_lengths[:, : self._count]
         is_used = np.isfinite(scores)
-        ids = beams.finished_ids[:, best]
         return SearchResult(
-            np.where(is_used[..., None], ids, self._ids.pad_id),
-            np.where(is_used, scores, -np.inf),
-            np.where(is_used, beams.finished_lengths[:, best], 0),
+            ids=np.where(is_used[..., None], ids, self._ids.pad_id),
+            scores=np.where(is_used, scores, -np.inf),
+            lengths=np.where(is_used, lengths, 0),
         )
 
 

@@ -1,23 +1,22 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
 A part is plain if its class is this library's and its dense layers are Keras'
-own, without LoRA and quantization: it becomes a few operations on its current
-weights. Others are called.
+own, without LoRA and quantization. A plain part becomes a `Prepared...` object:
+a few operations on its current weights. Others become a `Called...` object.
 
 Letters as in `decoding/step.py`.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable, Iterable
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_transformer.decoding import backend, linear
+from keras_transformer.decoding.layout import HeadLayout, to_hypotheses, to_rows
 from keras_transformer.decoding.linear import Function, Linear
-from keras_transformer.decoding.rows import Rows
 from keras_transformer.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -33,31 +32,256 @@ from keras_transformer.layers.positional_encoding import PositionalEncoding
 Pair = tuple[Any, Any]  # keys and values
 
 
-class LayerStep:
+class CalledAttention:
+    """Calls the methods of an attention."""
+
+    def __init__(
+        self, layer: MultiHeadAttention, beam_size: Any, is_cross: bool
+    ) -> None:
+        self._layer = layer
+        self._beam_size = beam_size
+        self._is_cross = is_cross
+
+    def project_memory(self, memory: Any) -> Pair:
+        """Returns keys and values of the memory, `[B, H, S, w]`."""
+        states = memory.states
+        return self._layer.project_memory(states, positions_of(states))
+
+    def project_query(self, x: Any) -> Any:
+        """Returns the query that `attend` takes, which also projects it."""
+        return to_hypotheses(x, self._beam_size)
+
+    def project(self, x: Any, index: Any) -> tuple[Any, Any, Any]:
+        """Returns query, keys and values `[B, H, K, w]` at a position."""
+        query = self.project_query(x)
+        positions = ops.full_like(positions_of(query), index)
+        key, value = self._layer.project_memory(query, positions)
+        return query, key, value
+
+    def attend(self, query: Any, pair: Pair, mask: Any, index: Any) -> Any:
+        """Returns the output `[N, d_model]` of K queries at a position.
+
+        Args:
+            query: From `project` or `project_query`.
+            pair: Keys and values that the hypotheses share, `[B, H, n, w]`.
+            mask: `[B, 1, K, n]`, boolean; True = attend.
+            index: The position.
+        """
+        key, value = pair
+        keys = positions_of(key, axis=2)
+        if not self._is_cross:
+            keys = keys // self._beam_size  # K hypotheses side by side
+        positions = (ops.full_like(positions_of(query), index), keys)
+        # By position: the overridden methods may name arguments differently.
+        output, _ = self._layer.attend(
+            query, key, value, mask[:, 0], None, positions
+        )
+        return to_rows(output)
+
+
+class PreparedAttention:
+    """`MultiHeadAttention` in few operations. See `CalledAttention`."""
+
+    def __init__(
+        self,
+        layer: MultiHeadAttention,
+        heads: HeadLayout,
+        dtype: str,
+        is_cross: bool,
+    ) -> None:
+        self._layer = layer
+        self._heads = heads
+        self._dtype = dtype
+        inputs = [layer.query_projection]
+        if not is_cross:  # else `project_memory` projects keys and values
+            inputs += [layer.key_projection, layer.value_projection]
+        self._sizes = [dense.units for dense in inputs]
+        scale = (self._sizes[0] // layer.num_heads) ** -0.5
+        kernel = _joined([dense.kernel for dense in inputs], scale, dtype)
+        bias = None
+        if layer.use_bias:
+            bias = _joined([dense.bias for dense in inputs], scale, dtype)
+        self._project = Linear(kernel, bias, dtype)
+        output = layer.output_projection
+        self._output = Linear(output.kernel, output.bias, dtype)
+
+    def project_memory(self, memory: Any) -> Pair:
+        states = memory.states
+        key, value = self._layer.project_memory(states, positions_of(states))
+        # A source that is masked completely gives 0.
+        return key, ops.where(ops.expand_dims(memory.mask, -1), value, 0)
+
+    def project_query(self, x: Any) -> Any:
+        return self._heads.split(self._project(x))
+
+    def project(self, x: Any, index: Any = None) -> tuple[Any, Any, Any]:
+        query, key, value = backend.split(self._project(x), self._sizes)
+        split = self._heads.split
+        return split(query), split(key), split(value)
+
+    def attend(
+        self,
+        query: Any,
+        pair: Pair,
+        mask: Any,
+        index: Any = None,
+        own: Pair | None = None,
+    ) -> Any:
+        """As in `CalledAttention`. The mask may also be float32: it is added.
+
+        With `own`, `[B, H, K, w]`, each hypothesis attends to its own key, too.
+        """
+        key, value = pair
+        scores = backend.matmul_transposed(query, key)
+        scores = [_masked(ops.cast(scores, "float32"), mask)]
+        if own is not None:
+            products = ops.sum(query * own[0], axis=-1, keepdims=True)
+            scores.append(ops.cast(products, "float32"))
+        # Five operations: oneDNN's softmax wakes a thread, which is slower.
+        highest = [ops.max(x, axis=-1, keepdims=True) for x in scores]
+        highest = functools.reduce(ops.maximum, highest)
+        scores = [ops.exp(x - highest) for x in scores]
+        sums = [ops.sum(x, axis=-1, keepdims=True) for x in scores]
+        total = functools.reduce(ops.add, sums)
+        heads = ops.matmul(ops.cast(scores[0] / total, self._dtype), value)
+        if own is not None:
+            weights = ops.cast(scores[1] / total, self._dtype)
+            heads = ops.add(heads, ops.multiply(weights, own[1]))
+        return self._output(self._heads.join(heads))
+
+
+def _masked(scores: Any, mask: Any) -> Any:
+    if keras.backend.standardize_dtype(mask.dtype) == "bool":
+        return ops.where(mask, scores, MASKED)
+    return scores + mask
+
+
+def _joined(variables: list[Any], scale: float, dtype: str) -> Any:
+    """Joins the columns of weights. The first, of queries, are scaled."""
+    values = [linear.in_dtype(x, dtype) for x in variables]
+    values[0] = values[0] * scale
+    return ops.concatenate(values, axis=-1)
+
+
+def _prepare_attention(
+    layer: MultiHeadAttention, heads: HeadLayout, dtype: str, is_cross: bool
+) -> CalledAttention | PreparedAttention:
+    is_plain = (
+        type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
+        and linear.is_plain_dense(layer.query_projection)
+        and linear.is_plain_dense(layer.key_projection)
+        and linear.is_plain_dense(layer.value_projection)
+        and linear.is_plain_dense(layer.output_projection)
+    )
+    if is_plain:
+        return PreparedAttention(layer, heads, dtype, is_cross)
+    return CalledAttention(layer, heads.beam_size, is_cross)
+
+
+@dataclasses.dataclass(frozen=True)
+class CalledLayer:
+    """Calls a layer of `[B, K, n]` with rows `[N, n]`."""
+
+    layer: Function
+    beam_size: Any
+
+    def __call__(self, x: Any, sublayer: Function | None = None) -> Any:
+        """A residual connection also takes a function of rows."""
+
+        def called_sublayer(x: Any) -> Any:
+            return to_hypotheses(sublayer(to_rows(x)), self.beam_size)
+
+        x = to_hypotheses(x, self.beam_size)
+        if sublayer is None:
+            return to_rows(self.layer(x))
+        return to_rows(self.layer(x, sublayer=called_sublayer))
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedFeedForward:
+    """`FeedForward`."""
+
+    inner: Function
+    outer: Function
+
+    def __call__(self, x: Any) -> Any:
+        return self.outer(self.inner(x))
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedResidual:
+    """`Residual` without dropout."""
+
+    norm: Function
+    norm_first: bool
+
+    def __call__(self, x: Any, sublayer: Function) -> Any:
+        if self.norm_first:
+            return x + sublayer(self.norm(x))
+        return self.norm(x + sublayer(x))
+
+
+class PreparedNormalization:
+    """`keras.layers.LayerNormalization`, with float32 weights."""
+
+    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
+        self._gamma = ops.cast(layer.gamma.value, "float32")
+        self._beta = ops.cast(layer.beta.value, "float32")
+        self._epsilon = layer.epsilon
+
+    def __call__(self, x: Any) -> Any:
+        values = ops.cast(x, "float32")
+        mean, variance = ops.moments(values, [-1], keepdims=True)
+        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
+        normal = values * factor + (self._beta - mean * factor)
+        return ops.cast(normal, x.dtype)
+
+
+def prepare_normalization(layer: keras.layers.Layer | None) -> Function:
+    """Returns a function of rows, which are not changed without a layer."""
+    if layer is None:
+        return keras.activations.linear
+    if type(layer) is keras.layers.LayerNormalization:
+        return PreparedNormalization(layer)
+    return layer
+
+
+class PreparedLayer:
     """A layer of a stack: its sub-layers in their residual connections."""
 
     def __init__(
-        self, layer: EncoderLayer | DecoderLayer, rows: Rows, dtype: str
+        self, layer: EncoderLayer | DecoderLayer, heads: HeadLayout, dtype: str
     ) -> None:
+        def prepared(residual: keras.layers.Layer) -> Any:
+            if type(residual) is not Residual:
+                return CalledLayer(residual, heads.beam_size)
+            norm = prepare_normalization(residual.norm)
+            return PreparedResidual(norm, residual.norm_first)
+
         self.self_attention = _prepare_attention(
-            layer.self_attention, rows, dtype, is_self_attention=True
+            layer.self_attention, heads, dtype, is_cross=False
         )
-        self._self_residual = _prepare_residual(layer.self_attention_norm, rows)
+        self._self_residual = prepared(layer.self_attention_norm)
         self.cross_attention = None
         if isinstance(layer, DecoderLayer):
             self.cross_attention = _prepare_attention(
-                layer.cross_attention, rows, dtype, is_self_attention=False
+                layer.cross_attention, heads, dtype, is_cross=True
             )
-            norm = layer.cross_attention_norm
-            self._cross_residual = _prepare_residual(norm, rows)
-        self._residual = _prepare_residual(layer.feed_forward_norm, rows)
-        self._feed_forward = _prepare_network(layer.feed_forward, rows, dtype)
+            self._cross_residual = prepared(layer.cross_attention_norm)
+        self._residual = prepared(layer.feed_forward_norm)
+        network = layer.feed_forward
+        self._feed_forward: Function = CalledLayer(network, heads.beam_size)
+        if type(network) is FeedForward:
+            self._feed_forward = PreparedFeedForward(
+                linear.prepare_dense(network.inner, dtype),
+                linear.prepare_dense(network.outer, dtype),
+            )
 
     @property
-    def is_plain(self) -> bool:
+    def has_plain_attention(self) -> bool:
         """Whether its attention is this library's own."""
         attentions = (self.self_attention, self.cross_attention)
-        return all(isinstance(x, PlainAttention | None) for x in attentions)
+        return not any(isinstance(x, CalledAttention) for x in attentions)
 
     def __call__(
         self,
@@ -74,9 +298,10 @@ class LayerStep:
         """
 
         def attend_to_memory(x: Any) -> Any:
-            attention = self.cross_attention
-            query = attention.project_query(x)
-            return attention.attend(query, [memory], [memory_mask], index)
+            query = self.cross_attention.project_query(x)
+            return self.cross_attention.attend(
+                query, memory, memory_mask, index
+            )
 
         x = self._self_residual(x, attend_to_self)
         if self.cross_attention is not None:
@@ -84,169 +309,44 @@ class LayerStep:
         return self._residual(x, self._feed_forward)
 
 
-def _prepare_network(layer: Any, rows: Rows, dtype: str) -> Function:
-    """Returns a function of `[N, n]` from a layer of `[B, K, n]`."""
-    if type(layer) is not FeedForward:
-        return lambda x: rows.flat(layer(rows.unflatten(x)))
-    inner = linear.prepare_dense(layer.inner, dtype)
-    outer = linear.prepare_dense(layer.outer, dtype)
-    return lambda x: outer(inner(x))
+class PreparedEmbedding:
+    """Embeds ids and adds their positions."""
 
+    def __init__(
+        self,
+        layer: keras.layers.Layer,
+        positions: PositionalEncoding,
+        max_length: Any,
+        dtype: str,
+    ) -> None:
+        vectors = positions.vectors(ops.arange(max_length))
+        self._vectors = ops.cast(vectors, dtype)
+        self._layer = layer
+        self._dtype = dtype
+        self._embeddings = None
+        if type(layer) is TiedEmbedding:
+            self._embeddings = backend.tensor(layer.embeddings.value)
 
-@dataclasses.dataclass
-class CalledAttention:
-    """Calls `project_memory` and `attend` of an attention."""
+    def __call__(self, ids: Any, index: Any) -> Any:
+        """Returns `[N, d_model]` for ids `[B, K]`.
 
-    layer: MultiHeadAttention
-    rows: Rows
-    dtype: str
-    is_self_attention: bool  # if `project` is used, not `project_query`
-
-    def project_memory(self, memory: Any) -> Pair:
-        """Returns keys and values of the memory, `[B, H, S, w]`."""
-        states = memory.states
-        return self.layer.project_memory(states, positions_of(states))
-
-    def project_query(self, x: Any) -> Any:
-        return self.rows.unflatten(x)  # `attend` projects it
-
-    def project(self, x: Any, index: Any) -> list[Any]:
-        """Returns the query of `project_query`, and keys and values."""
-        query = self.project_query(x)
-        positions = ops.full_like(positions_of(query), index)
-        return [query, *self.layer.project_memory(query, positions)]
-
-    def attend(
-        self, query: Any, blocks: list[Pair], masks: list, index: Any
-    ) -> Any:
-        """Returns the output `[N, d_model]` of K queries at a position.
-
-        Each block of keys and values has a mask `[B, 1, K, keys]`: boolean,
-        True = attend, or float32, added to the scores. None: each hypothesis
-        attends to its own key only, `[B, H, K, w]`.
+        Args:
+            ids: The ids.
+            index: Their position: a scalar, or `[N]`.
         """
-        (pair,), (mask,) = blocks, masks
-        keys = positions_of(pair[0], axis=2)
-        if self.is_self_attention:
-            keys = keys // self.rows.beam_size  # K hypotheses side by side
-        positions = (ops.full_like(positions_of(query), index), keys)
-        output, _ = self.layer.attend(query, *pair, mask[:, 0], None, positions)
-        return self.rows.flat(output)
-
-
-@dataclasses.dataclass
-class PlainAttention(CalledAttention):
-    """`MultiHeadAttention` in few operations."""
-
-    def __post_init__(self) -> None:
-        layer, dtype = self.layer, self.dtype
-        *inputs, output = dense_layers(layer)
-        if not self.is_self_attention:
-            inputs = inputs[:1]  # `project_memory` projects the others
-        self._sizes = [dense.units for dense in inputs]
-        scale = (self._sizes[0] // layer.num_heads) ** -0.5
-
-        def joined(variables: Iterable[Any]) -> Any:
-            query, *others = (linear.in_dtype(x, dtype) for x in variables)
-            return ops.concatenate([query * scale, *others], axis=-1)
-
-        kernel = joined(dense.kernel for dense in inputs)
-        bias = joined(x.bias for x in inputs) if layer.use_bias else None
-        self._project = Linear(kernel, bias, dtype)
-        self._output = Linear(output.kernel, output.bias, dtype)
-
-    def project_memory(self, memory: Any) -> Pair:
-        key, value = super().project_memory(memory)
-        # A source that is masked completely gives 0.
-        return key, ops.where(ops.expand_dims(memory.mask, -1), value, 0)
-
-    def project_query(self, x: Any) -> Any:
-        return self.rows.split(self._project(x))
-
-    def project(self, x: Any, index: Any = None) -> list[Any]:
-        parts = backend.split(self._project(x), self._sizes)
-        return [self.rows.split(part) for part in parts]
-
-    def attend(
-        self, query: Any, blocks: list[Pair], masks: list, index: Any = None
-    ) -> Any:
-        scores = [
-            _scores(query, key, mask)
-            for (key, _), mask in zip(blocks, masks, strict=True)
-        ]
-        # Five operations: oneDNN's softmax wakes a thread, which is slower.
-        highest = [ops.max(x, axis=-1, keepdims=True) for x in scores]
-        highest = functools.reduce(ops.maximum, highest)
-        scores = [ops.exp(x - highest) for x in scores]
-        sums = [ops.sum(x, axis=-1, keepdims=True) for x in scores]
-        total = functools.reduce(ops.add, sums)
-        heads = [
-            (ops.multiply if mask is None else ops.matmul)(
-                ops.cast(x / total, self.dtype), value
-            )
-            for x, (_, value), mask in zip(scores, blocks, masks, strict=True)
-        ]
-        return self._output(self.rows.join(functools.reduce(ops.add, heads)))
-
-
-def _scores(query: Any, key: Any, mask: Any) -> Any:
-    """Returns scores `[B, H, K, keys]`, float32."""
-    if mask is None:
-        scores = ops.sum(query * key, axis=-1, keepdims=True)
-        return ops.cast(scores, "float32")
-    scores = ops.cast(backend.matmul_transposed(query, key), "float32")
-    if keras.backend.standardize_dtype(mask.dtype) == "bool":
-        return ops.where(mask, scores, MASKED)
-    return scores + mask
-
-
-def _prepare_attention(
-    layer: MultiHeadAttention, rows: Rows, dtype: str, is_self_attention: bool
-) -> CalledAttention:
-    is_plain = type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-    if is_plain and all(map(linear.is_plain_dense, dense_layers(layer))):
-        return PlainAttention(layer, rows, dtype, is_self_attention)
-    return CalledAttention(layer, rows, dtype, is_self_attention)
-
-
-def dense_layers(attention: MultiHeadAttention) -> list[keras.layers.Dense]:
-    """Returns the projections of queries, keys, values and the output."""
-    return [
-        attention.query_projection,
-        attention.key_projection,
-        attention.value_projection,
-        attention.output_projection,
-    ]
-
-
-def prepare_embedding(
-    layer: keras.layers.Layer,
-    positions: PositionalEncoding,
-    max_length: Any,
-    rows: Rows,
-    dtype: str,
-) -> Callable[[Any, Any], Any]:
-    """Returns the function from ids and positions to states `[N, d_model]`."""
-    vectors = ops.cast(positions.vectors(ops.arange(max_length)), dtype)
-    is_plain = type(layer) is TiedEmbedding
-    embeddings = backend.tensor(layer.embeddings.value) if is_plain else None
-
-    def embed(ids: Any, index: Any) -> Any:  # [B, K], and a scalar or [N]
-        if is_plain:
-            x = backend.take(embeddings, ops.reshape(ids, (-1,)), axis=0)
-            x = ops.cast(x, dtype) * layer.factor
+        if self._embeddings is None:
+            x = to_rows(self._layer(ids))
         else:
-            x = rows.flat(layer(ids))
-        return x + backend.take(vectors, index, axis=0)
+            x = backend.take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
+            x = ops.cast(x, self._dtype) * self._layer.factor
+        return x + backend.take(self._vectors, index, axis=0)
 
-    return embed
 
-
-def prepare_logits(model: Any, rows: Rows) -> Function:
+def prepare_logits(model: Any, beam_size: Any) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return lambda x: rows.flat(model.logits(rows.unflatten(x)))
+        return CalledLayer(model.logits, beam_size)
     matrix, bias = projection
     dtype = model.compute_dtype
     matrix = linear.in_dtype(backend.tensor(matrix.value), dtype)
@@ -255,37 +355,3 @@ def prepare_logits(model: Any, rows: Rows) -> Function:
     if dtype == "bfloat16":
         return Linear(matrix, bias, dtype, is_transposed=True)
     return Linear(ops.transpose(matrix), bias, dtype)
-
-
-def _prepare_residual(layer: Any, rows: Rows) -> Callable[[Any, Function], Any]:
-    """Returns a function of `[N, d_model]` and of a function of it."""
-    if type(layer) is Residual:
-        norm = prepare_normalization(layer.norm)
-        if layer.norm_first:
-            return lambda x, sublayer: x + sublayer(norm(x))
-        return lambda x, sublayer: norm(x + sublayer(x))
-
-    def call(x: Any, sublayer: Function) -> Any:
-        def called_sublayer(x: Any) -> Any:
-            return rows.unflatten(sublayer(rows.flat(x)))
-
-        return rows.flat(layer(rows.unflatten(x), sublayer=called_sublayer))
-
-    return call
-
-
-def prepare_normalization(layer: keras.layers.Layer) -> Function:
-    """Returns a function with float32 weights, or a layer that is not plain."""
-    if type(layer) is not keras.layers.LayerNormalization:
-        return layer
-    gamma, beta = (
-        ops.cast(x.value, "float32") for x in (layer.gamma, layer.beta)
-    )
-
-    def normalize(x: Any) -> Any:
-        values = ops.cast(x, "float32")
-        mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + layer.epsilon) * gamma
-        return ops.cast(values * factor + (beta - mean * factor), x.dtype)
-
-    return normalize

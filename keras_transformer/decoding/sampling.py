@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
-from keras_transformer.decoding.settings import Sampling
+from keras_transformer.decoding.settings import Sampling, SearchResult
 from keras_transformer.decoding.top_k import block_size, top_k, without_repeats
 
 # Most nuclei are smaller; sorting a whole vocabulary would dominate a step.
@@ -42,7 +42,7 @@ def sample(
     pad_id: int,
     banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
-) -> loop.SearchResult:
+) -> SearchResult:
     """Draws continuations of `bos_id` at random; see `Sampling`.
 
     The arguments are as in `beam_search`, except `keys`, integers `[B]`: the
@@ -70,9 +70,12 @@ def sample(
         size = settings.no_repeat_ngram
         logits = without_repeats(logits, state.ids, size)
         logits = _filtered(logits, settings)
-        numbers = _random_numbers(settings.seed, state.keys, slots, state.index)
+        first, second = _random_numbers(
+            settings.seed, state.keys, slots, state.index
+        )
         forced = state.constraints.forced(state.index, eos_id)[:, None]
-        tokens = tf.where(forced != pad_id, forced, _draw(logits, *numbers))
+        is_forced = forced != pad_id
+        tokens = tf.where(is_forced, forced, _draw(logits, first, second))
 
         is_live = state.lengths == 0
         tokens = tf.where(is_live, tokens, pad_id)
@@ -104,14 +107,14 @@ def sample(
     )
     ids, log_probs, lengths = loop.run_search(
         state,
-        extend,
-        lambda state: tf.reduce_any(state.lengths == 0, axis=1),
-        lambda x: loop.SearchResult(x.ids, x.log_probs, x.lengths),
-        pad_id,
+        extend=extend,
+        is_live=lambda state: tf.reduce_any(state.lengths == 0, axis=1),
+        make_result=lambda x: SearchResult(x.ids, x.log_probs, x.lengths),
+        pad_id=pad_id,
     )
     scores = log_probs / settings.penalty(tf.cast(lengths, tf.float32))
     scores, order = tf.math.top_k(scores, num_samples)
-    return loop.SearchResult(
+    return SearchResult(
         tf.gather(ids, order, batch_dims=1),
         scores,
         tf.gather(lengths, order, batch_dims=1),
@@ -135,7 +138,8 @@ def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
 def _least_kept(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
     """Returns the smallest logit kept by top-k and then top-p, `[B, K, 1]`."""
     vocab_size = tf.shape(logits)[-1]
-    top_p, has_top_k = settings.top_p, tf.greater(settings.top_k, 0)
+    top_p = settings.top_p
+    has_top_k = tf.greater(settings.top_k, 0)
     everything = tf.reduce_sum(tf.exp(logits), axis=-1, keepdims=True)
 
     def least(count: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:

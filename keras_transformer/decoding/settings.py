@@ -1,9 +1,8 @@
-"""Settings of beam search and sampling."""
+"""Settings of beam search and sampling, and what both return."""
 
-import copy
 import dataclasses
 import math
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
@@ -22,10 +21,48 @@ _PENALTY_BASES = {
 }
 
 
+class SearchResult(NamedTuple):
+    """Hypotheses, best first. Fewer than K leave the last slots empty."""
+
+    ids: Any  # [B, K, t] int32: up to the end token, then padding
+    scores: Any  # [B, K] float32; -inf in an empty slot
+    lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
 class _SearchSettings:
-    """Base class of `BeamSearch` and `Sampling`."""
+    """Base class of `BeamSearch` and `Sampling`: the fields of both."""
 
     _count: ClassVar[str]  # name of the field with the number of hypotheses
+
+    alpha: float = fields.described(
+        fields.number_from(0, 5),  # the power of any length is a float32
+        "exponent of the length penalty, at most 5",
+        default=0.6,
+    )
+    extra_length: int = fields.described(
+        fields.NON_NEGATIVE_INTEGER,
+        "tokens allowed beyond the length factor times the source length",
+        default=50,
+    )
+    length_factor: float = fields.described(
+        fields.NON_NEGATIVE_NUMBER,
+        "maximum target tokens per source token, before the extra length is "
+        "added",
+        default=1.0,
+    )
+    length_penalty: str = fields.described(
+        fields.one_of(*_PENALTY_BASES),
+        "divisor of the log-probability of n tokens, the end token included: "
+        + ", ".join(f"{x} {y}^alpha" for x, (y, _) in _PENALTY_BASES.items()),
+        default="wu",
+    )
+    no_repeat_ngram: int = fields.described(
+        fields.integer_from(0, 256),
+        "length of the n-grams that a translation may not repeat; 0 for no "
+        "limit",
+        default=0,
+    )
 
     def __post_init__(self) -> None:
         fields.check_fields(self)
@@ -38,15 +75,16 @@ class _SearchSettings:
 
     def with_num_translations(self, num_translations: int) -> "Search":
         """Returns these settings for a number of translations per source."""
-        settings, name = self, self._count
-        is_count = fields.POSITIVE_INTEGER.accepts(num_translations)
-        if is_count and getattr(self, name) is None:
+        settings = self
+        name = self._count
+        if getattr(self, name) is None and num_translations > 0:
             settings = dataclasses.replace(self, **{name: num_translations})
-        most = getattr(settings, name)
-        if not is_count or num_translations > most:
+        most = settings.num_hypotheses
+        if not 1 <= num_translations <= most:
             raise InputError(
-                f"num_translations must be an integer from 1 to {name}. "
-                f"Received: num_translations={num_translations}, {name}={most}"
+                f"must be an integer from 1 to {name}, which is {most}. "
+                f"Received: {num_translations}",
+                argument="num_translations",
             )
         return settings
 
@@ -76,12 +114,11 @@ class BeamSearch(_SearchSettings):
     n counts the tokens, the end token included; other systems divide by a
     different `length_penalty`. Each step keeps the K best continuations of the
     live hypotheses. A continuation with the end token is finished if it is
-    among the K best, and its score never changes again. The search of a
-    sentence for its n best hypotheses stops according to `stop`, by default
-    when no live hypothesis can be one of them, or at the maximum length. The
-    last token at the maximum length is always the end token, so every
-    hypothesis ends with one. With beam size 1 the search is greedy: it takes
-    the best token until that is the end token.
+    among the K best, and its score never changes again. `stop` sets when the
+    search ends. By default it ends when no live hypothesis can still enter the
+    n best, or at the maximum length. The last token at the maximum length is
+    always the end token, so every hypothesis ends with one. With beam size 1
+    the search is greedy: it takes the best token until that is the end token.
     """
 
     _count = "beam_size"
@@ -91,42 +128,14 @@ class BeamSearch(_SearchSettings):
         "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
-    alpha: float = fields.described(
-        fields.number_from(0, 5),  # the power of any length is a float32
-        "exponent of the length penalty, at most 5",
-        default=0.6,
-    )
-    extra_length: int = fields.described(
-        fields.NON_NEGATIVE_INTEGER,
-        "maximum length of a translation, in tokens beyond length_factor times "
-        "the length of the source",
-        default=50,
-    )
-    length_factor: float = fields.described(
-        fields.NON_NEGATIVE_NUMBER,
-        "tokens that a translation may have per token of the source, before "
-        "extra_length is added",
-        default=1.0,
-    )
-    length_penalty: str = fields.described(
-        fields.one_of(*_PENALTY_BASES),
-        "what divides the log-probability of n tokens, the end token included: "
-        + ", ".join(f"{x} {y}^alpha" for x, (y, _) in _PENALTY_BASES.items()),
-        default="wu",
-    )
+    _: dataclasses.KW_ONLY
     stop: str = fields.described(
         fields.one_of("exact", "finished", "heuristic"),
-        "when the search of a sentence stops: exact, when no live hypothesis "
-        "can be one of the n best; finished, when K are finished, as in "
-        "Marian and CTranslate2; heuristic, when none would be one of the K "
-        "best if it ended now, for length penalties that grow faster than wu",
+        "rule that ends the search: exact, when no live hypothesis can be one "
+        "of the n best; finished, when K are finished, as in Marian and "
+        "CTranslate2; heuristic, when none would be one of the K best if it "
+        "ended now, for length penalties that grow faster than wu",
         default="exact",
-    )
-    no_repeat_ngram: int = fields.described(
-        fields.integer_from(0, 256),
-        "length of the n-grams that may not be repeated in a translation; 0: "
-        "no limit",
-        default=0,
     )
 
     def can_win(
@@ -172,11 +181,6 @@ class BeamSearch(_SearchSettings):
             ) from error
 
 
-def _shared(name: str) -> Any:
-    """Returns a field of `BeamSearch`."""
-    return copy.copy(BeamSearch.__dataclass_fields__[name])
-
-
 @fields.document_fields
 @dataclasses.dataclass(frozen=True)
 class Sampling(_SearchSettings):
@@ -200,7 +204,7 @@ class Sampling(_SearchSettings):
 
     temperature: float = fields.described(
         fields.number_from(0.001, 100),
-        "divides the log-probabilities, from 0.001 to 100; below 1 likely "
+        "divisor of the log-probabilities, from 0.001 to 100; below 1 likely "
         "tokens become more likely",
         default=1.0,
     )
@@ -214,20 +218,13 @@ class Sampling(_SearchSettings):
         "probability of the most likely tokens to draw from; 1 for all",
         default=1.0,
     )
-    seed: int = fields.described(
-        fields.SEED, "different seeds give different translations", default=0
-    )
+    seed: int = fields.described(fields.SEED, "random seed", default=0)
     num_samples: int | None = fields.described(
         _COUNT,
         "translations drawn per sentence, at most 256; the best are returned; "
         "by default as many as are returned",
         default=None,
     )
-    alpha: float = _shared("alpha")
-    extra_length: int = _shared("extra_length")
-    length_factor: float = _shared("length_factor")
-    length_penalty: str = _shared("length_penalty")
-    no_repeat_ngram: int = _shared("no_repeat_ngram")
 
 
 Search = BeamSearch | Sampling
@@ -236,8 +233,11 @@ Search = BeamSearch | Sampling
 def converted(
     search: Search, search_class: type[BeamSearch] | type[Sampling]
 ) -> Search:
-    """Converts settings to a class; fields of one class only are dropped."""
+    """Converts settings to a class; only the fields of both are kept."""
     if isinstance(search, search_class):
         return search
-    names = vars(search).keys() & search_class.__dataclass_fields__.keys()
-    return search_class(**{name: getattr(search, name) for name in names})
+    shared = {
+        field.name: getattr(search, field.name)
+        for field in dataclasses.fields(_SearchSettings)
+    }
+    return search_class(**shared)

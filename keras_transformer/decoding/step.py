@@ -13,7 +13,7 @@ from keras import ops
 
 from keras_transformer.decoding import backend, parts
 from keras_transformer.decoding.comparison import compare_steps
-from keras_transformer.decoding.rows import Rows
+from keras_transformer.decoding.layout import HeadLayout, to_hypotheses
 
 
 class DecoderCache(NamedTuple):
@@ -37,12 +37,12 @@ class StepDecoder:
         model: A `Transformer`.
         max_length: Maximum number of positions, an integer or a scalar tensor.
         beam_size: K, an integer or a scalar tensor.
-        rows: Converts between shapes; replaces `beam_size`. Default: `Rows`.
+        heads: Replaces `HeadLayout`, for the export for LiteRT.
         compare: Whether to verify replaced classes, by decoding three tokens.
 
     Attributes:
-        embed: Embeds ids, from `parts.prepare_embedding`.
-        layers: The decoder's layers, each a `parts.LayerStep`.
+        embed: Embeds ids, a `parts.PreparedEmbedding`.
+        layers: The decoder's layers, each a `parts.PreparedLayer`.
 
     Raises:
         ValueError: If steps compute something different from `call`.
@@ -65,23 +65,26 @@ class StepDecoder:
         model: Any,
         max_length: Any,
         beam_size: Any,
-        rows: Rows | None = None,
+        heads: HeadLayout | None = None,
         compare: bool = True,
     ) -> None:
         if compare:
             compare_steps(model, StepDecoder)
         dtype = model.compute_dtype
-        if rows is None:
-            rows = Rows(beam_size, model.config.decoder.num_heads)
-        self._rows = rows
+        if heads is None:
+            heads = HeadLayout(beam_size, model.config.decoder.num_heads)
+        self._beam_size = beam_size
         self._window = model.config.attention_window
-        target = (model.target_embedding, model.target_positions)
-        self.embed = parts.prepare_embedding(*target, max_length, rows, dtype)
-        layers = model.decoder.layers
-        self.layers = [parts.LayerStep(layer, rows, dtype) for layer in layers]
-        norm = model.decoder.final_norm
-        self._final_norm = norm and parts.prepare_normalization(norm)
-        self._project = parts.prepare_logits(model, rows)
+        self.embed = parts.PreparedEmbedding(
+            model.target_embedding, model.target_positions, max_length, dtype
+        )
+        self.layers = [
+            parts.PreparedLayer(layer, heads, dtype)
+            for layer in model.decoder.layers
+        ]
+        final_norm = model.decoder.final_norm
+        self._normalize = parts.prepare_normalization(final_norm)
+        self._project = parts.prepare_logits(model, beam_size)
 
     def init_cache(self, memory: Any) -> DecoderCache:
         """Returns the cache before the first step.
@@ -90,13 +93,12 @@ class StepDecoder:
             memory: The encoded sources, from `Transformer.encode`.
         """
         batch = ops.shape(memory.states)[0]
-        attentions = (layer.cross_attention for layer in self.layers)
-        pairs = [attention.project_memory(memory) for attention in attentions]
+        pairs = [x.cross_attention.project_memory(memory) for x in self.layers]
         return DecoderCache(
-            tuple(tuple(x[:, :, :0] for x in pair) for pair in pairs),
-            ops.zeros((batch, self._rows.beam_size, 0), dtype="bool"),
-            tuple(pairs),
-            ops.expand_dims(memory.mask, 1),
+            layers=tuple((k[:, :, :0], v[:, :, :0]) for k, v in pairs),
+            ancestry=ops.zeros((batch, self._beam_size, 0), dtype="bool"),
+            memory=tuple(pairs),
+            memory_mask=ops.expand_dims(memory.mask, 1),
         )
 
     def decode_step(
@@ -121,47 +123,44 @@ class StepDecoder:
         ancestry = self._append(past, is_own)
         mask = ops.expand_dims(ancestry, 1)
 
-        x, layers = self.embed(ids, index), []
-        kept = zip(self.layers, cache.layers, cache.memory, strict=True)
-        for layer, past, memory in kept:
-            memory = memory, cache.memory_mask, index
-            x, pair = self._extend(layer, x, past, mask, *memory)
+        x = self.embed(ids, index)
+        layers = []
+        for number in range(len(self.layers)):
+            x, pair = self._extend(number, x, cache, mask, index)
             layers.append(pair)
         cache = cache._replace(layers=tuple(layers), ancestry=ancestry)
         return self.logits(x), cache
 
     def _extend(
-        self,
-        layer: parts.LayerStep,
-        x: Any,
-        past: parts.Pair,
-        mask: Any,
-        memory: parts.Pair,
-        memory_mask: Any,
-        index: Any,
+        self, number: int, x: Any, cache: DecoderCache, mask: Any, index: Any
     ) -> tuple[Any, parts.Pair]:
         """Returns the output of a layer, and its keys and values until now."""
-        pair: list[Any] = []  # of the last call of the sub-layer
+        layer = self.layers[number]
+        attention = layer.self_attention
+        key, value = cache.layers[number]
 
         def attend_to_self(x: Any) -> Any:
-            query, *new = layer.self_attention.project(x, index)
-            pair[:] = map(self._append, past, new)
-            return layer.self_attention.attend(query, [pair], [mask], index)
+            nonlocal key, value
+            query, new_key, new_value = attention.project(x, index)
+            key = self._append(key, new_key)
+            value = self._append(value, new_value)
+            return attention.attend(query, (key, value), mask, index)
 
-        x = layer(x, attend_to_self, memory, memory_mask, index)
-        return x, tuple(pair)
+        memory = cache.memory[number]
+        x = layer(x, attend_to_self, memory, cache.memory_mask, index)
+        return x, (key, value)
 
     def _append(self, past: Any, new: Any) -> Any:
         """Adds a position on axis 2; returns those in the window."""
         positions = ops.concatenate([past, new], axis=2)
         if self._window is None:
             return positions
-        return positions[:, :, -self._window * self._rows.beam_size :]
+        return positions[:, :, -self._window * self._beam_size :]
 
     def logits(self, x: Any) -> Any:
         """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
-        return self._rows.unflatten(self._project(self.states(x)))
+        return to_hypotheses(self._project(self.states(x)), self._beam_size)
 
     def states(self, x: Any) -> Any:
         """Returns what the output matrix multiplies, `[N, d_model]`."""
-        return x if self._final_norm is None else self._final_norm(x)
+        return self._normalize(x)

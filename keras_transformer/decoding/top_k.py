@@ -7,7 +7,7 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.decoding import search_arrays
+from keras_transformer.decoding.limits import repeats
 
 _BLOCK_SIZES = range(32, 129)
 _COUNT = 8  # the number of tokens for which the block size is best
@@ -59,7 +59,7 @@ def without_repeats(
     """
     if not size:
         return log_probs
-    tokens, are_repeats = search_arrays.repeats(tf, ids, size)
+    tokens, are_repeats = repeats(tf, ids, size)
     places = tf.where(are_repeats)  # few or none
     banned = tf.cast(tf.gather_nd(tokens, places), tf.int64)
     places = tf.concat([places[:, :2], banned[:, None]], axis=1)

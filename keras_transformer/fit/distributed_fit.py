@@ -4,10 +4,8 @@ Letters: B = sequences in a replica's share of the batch, T = target length,
 V = vocabulary.
 """
 
-import functools
 import inspect
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -22,23 +20,6 @@ from keras_transformer.fit.keras_overrides import (
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
 from keras_transformer.losses import LabelSmoothedCrossEntropy
-
-
-def _without_class_weight(method: Callable) -> Callable:
-    """Makes a method of `keras.Model` raise if it gets `class_weight`."""
-
-    @functools.wraps(method)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        named = inspect.signature(method).bind(*args, **kwargs).arguments
-        if (class_weight := named.get("class_weight")) is not None:
-            raise ValueError(
-                "Sequences of labels have no class_weight. Received: "
-                f"class_weight={class_weight!s:.60}. Pass a sample_weight of "
-                "shape [B, T] instead."
-            )
-        return method(*args, **kwargs)
-
-    return checked
 
 
 class DistributedFit(BuiltWithoutData, TokenMeanLoss):
@@ -79,21 +60,17 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         With `jit_compile=True` XLA compiles the forward and backward pass of
         each replica, or of a part; `"auto"` is False, since XLA compiles every
         length of batch again. With `auto_scale_loss` the loss is scaled in
-        float16, mixed or not, so that gradients do not underflow. Arguments
-        that would make the result inexact raise a ValueError.
+        float16, mixed or not, so that gradients do not underflow. There is one
+        loss, and so no `loss_weights`. Arguments that would make the result
+        inexact raise a ValueError.
         """
         strategy = self.distribute_strategy
         if strategy.num_replicas_in_sync > 1 and steps_per_execution != 1:
             raise ValueError(
                 "steps_per_execution must be 1 on several replicas. "
-                f"Received: steps_per_execution={steps_per_execution}"
+                f"Received: {steps_per_execution}"
             )
         check_sizes(gradient_accumulation_steps=gradient_accumulation_steps)
-        if loss_weights is not None:
-            raise ValueError(
-                "A Transformer has one loss. Received: "
-                f"loss_weights={loss_weights}"
-            )
         if loss is not None:
             token_loss(loss, self.config.pad_id)  # checks it
         with strategy.scope():
@@ -153,9 +130,6 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             super().compile_from_config(config)
             return
         self.compile(**keras.saving.deserialize_keras_object(config))
-
-    fit = _without_class_weight(keras.Model.fit)
-    train_on_batch = _without_class_weight(keras.Model.train_on_batch)
 
     @property
     def metrics(self) -> list[keras.Metric]:
@@ -264,7 +238,8 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         )
         if batch.total is None:  # parts count alike
             count = tf.cast(parts, tf.float32)
-            gradients, loss = [g / count for g in gradients], loss / count
+            gradients = [g / count for g in gradients]
+            loss /= count
         return gradients, loss, None
 
     def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:

@@ -5,6 +5,7 @@ Tests fail when Keras changes one of them.
 
 import contextlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -51,8 +52,8 @@ class AdamInHalfPrecision(_Adam):
         self, grads: list, variables: list, learning_rate: Any
     ) -> None:
         if variables[0].dtype in HALF:
-            for pair in zip(grads, variables, strict=True):
-                self.update_step(*pair, learning_rate)
+            for gradient, variable in zip(grads, variables, strict=True):
+                self.update_step(gradient, variable, learning_rate)
         else:
             super()._parallel_update_step(grads, variables, learning_rate)
 
@@ -70,6 +71,15 @@ def summed_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
         yield
     finally:
         vars(optimizer).pop("_all_reduce_sum_gradients", None)
+
+
+def save_without_optimizer(model: keras.Model, path: Path) -> None:
+    """Writes the weights of a model to a new file `.weights.h5`."""
+    # Keras passes an undocumented argument on.
+    optimizer = getattr(model, "optimizer", None)
+    keras.saving.save_weights(
+        model, path, overwrite=True, objects_to_skip=[optimizer]
+    )
 
 
 def inner_layers(layer: keras.layers.Layer) -> list[keras.layers.Layer]:

@@ -2,10 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from contextvars import ContextVar
-
-# The number of threads that compute batches, the current one included.
-num_workers: ContextVar[int] = ContextVar("num_workers", default=1)
 
 
 def batches_by_length(
@@ -24,7 +20,8 @@ def batches_by_length(
     lengths = [min(length + 1, max_length) for length in lengths]
     largest = min(max_batch_size, math.ceil(len(lengths) / workers))
     rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-    batches, start = [], 0
+    batches = []
+    start = 0
     while start < len(rows):
         size = min(int(batch_tokens // lengths[rows[start]]), largest)
         batches.append(rows[start : start + max(size, 1)])

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import Search
+from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.text.ids import SpecialIds
 
 Ids = Sequence[int]  # of one text
@@ -35,6 +34,7 @@ class Engine(abc.ABC):
         limits: np.ndarray,
         settings: Search,
         count: int,
+        workers: int = 1,
     ) -> SearchResult:
         """Returns the n best translations of each source, as NumPy arrays.
 
@@ -45,11 +45,12 @@ class Engine(abc.ABC):
                 int32 `[B]`.
             settings: The search.
             count: n, at most `settings.num_hypotheses`.
+            workers: The number of threads that search at the same time.
         """
 
     @abc.abstractmethod
     def log_probs(
-        self, sources: Sequence[Ids], targets: Sequence[Ids]
+        self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
     ) -> np.ndarray:
         """Returns log P of each target, float32 `[B]`, a natural logarithm.
 

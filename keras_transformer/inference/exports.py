@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
@@ -50,15 +51,17 @@ class Export:
             for file in path.glob(f"*/{_SAVED_MODEL}")
             if file.parent.name.isdecimal()
         ]
-        if (path / METADATA_FILE).is_file():
-            kind, types, file = "litert", _LITERT_TYPES, path / METADATA_FILE
-        elif versions or (path / _SAVED_MODEL).is_file():
+        kind = "litert"
+        types = _LITERT_TYPES
+        file = path / METADATA_FILE
+        if not file.is_file():
+            kind = "saved-model"
+            types = _TYPES
             if not (path / _SAVED_MODEL).is_file():
+                if not versions:
+                    return None
                 path = max(versions, key=lambda x: int(x.name))
-            kind, types = "saved-model", _TYPES
             file = path / "assets.extra" / METADATA_FILE
-        else:
-            return None
         metadata = read_json(file) if file.is_file() else {}
         if kind == "litert" and "largest_beam_size" not in metadata:
             raise InputError(
@@ -83,33 +86,25 @@ class Export:
         """The training arguments of the (first) run."""
         return first_run(self.metadata).get("request", {})
 
-    def choose_search(
-        self, search: Search | None, count: int | None
-    ) -> tuple[Search | None, int]:
-        """Returns the search and the number of translations to use.
-
-        Raises InputError if the export does not support them.
-        """
-        most, own = self.metadata["num_translations"], self.search
-        if self.kind == "saved-model":
-            settings, count = None, most if count is None else count
-            fits = search is None and 1 <= count <= most
-        else:
-            settings = search or own
-            fits = (
-                isinstance(settings, BeamSearch)
-                and settings.beam_size <= self.metadata["largest_beam_size"]
-                and not (settings.no_repeat_ngram and not own.no_repeat_ngram)
-            )
-            if count is None:
-                count = min(most, getattr(settings, "beam_size", most))
-        if not fits:
+    def choose_search(self, search: Search | None) -> BeamSearch:
+        """Returns the search to use; raises if LiteRT does not support it."""
+        search = search or self.search
+        if not isinstance(search, BeamSearch):
             raise InputError(
-                f"{self.path} was exported for a different search. Received: "
-                f"{search}, num_translations={count}. Use the run, which "
-                "en-de has in its folder `run`, or export it again."
+                "must be BeamSearch for an export for LiteRT. Received: "
+                f"{search}. Open the run to sample.",
+                argument="search",
             )
-        return settings, count
+        largest = self.metadata["largest_beam_size"]
+        check_values(integer_from(1, largest), beam_size=search.beam_size)
+        if search.no_repeat_ngram and not self.search.no_repeat_ngram:
+            raise InputError(
+                "needs an export with a search that has it. Received: "
+                f"{search.no_repeat_ngram} for {self.path}. Open the run, or "
+                "export it again.",
+                argument="no_repeat_ngram",
+            )
+        return search
 
     def open_files(self) -> tuple[Path, Tokenizer]:
         """Returns the model for LiteRT and its vocabulary, both checked."""

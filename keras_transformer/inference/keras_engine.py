@@ -14,13 +14,17 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.decoding import StepDecoder, token_log_probs
-from keras_transformer.decoding.numpy_search import Predictions, beam_search
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.decoding.numpy_search import (
+    Decoding,
+    Predictions,
+    beam_search,
+)
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.model import Transformer
 from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import decoding_workers
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.ids import padded
 
@@ -29,9 +33,11 @@ _SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
 
 
 class KerasEngine(Engine):
-    """Searches with NumPy; a model computes each step.
+    """Searches with NumPy or, on TensorFlow, in graphs.
 
     The next-token probabilities of several models (an ensemble) are averaged.
+    With TensorFlow on CPU, several workers with one thread each are up to twice
+    as fast: set `TF_NUM_INTRAOP_THREADS=1` before TensorFlow is imported.
 
     Args:
         models: The models.
@@ -57,6 +63,23 @@ class KerasEngine(Engine):
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = policy_of(models[0]).name
         self.special_ids = tokenizer.special_ids
+        self._graphs: Any = None
+        if keras.config.backend() == "tensorflow":
+            from keras_transformer.inference.graph_search import GraphSearch
+
+            self._graphs = GraphSearch(self.models, self.special_ids)
+            self.has_trace = True
+            self.recommended_workers = decoding_workers()
+
+    @property
+    def graphs(self) -> Any:
+        """The `GraphSearch` of the models."""
+        if self._graphs is None:
+            raise InputError(
+                "Sampling and SavedModels need Keras on TensorFlow. Received: "
+                f"the backend {keras.config.backend()}"
+            )
+        return self._graphs
 
     def search(
         self,
@@ -65,31 +88,32 @@ class KerasEngine(Engine):
         limits: np.ndarray,
         settings: Search,
         count: int,
+        workers: int = 1,
     ) -> SearchResult:
-        if not isinstance(settings, BeamSearch):
-            self.search_tensors()
-        ids, longest, beams = self.special_ids, max(limits), settings.beam_size
-        num_candidates = 2 * beams + len(ids.banned_ids)
+        ids = self.special_ids
+        source = padded(sources, ids.pad_id)
+        if self._graphs or not isinstance(settings, BeamSearch):
+            prefix = padded(prefixes, ids.pad_id)
+            result = self.graphs.search_tensors(
+                source, prefix, limits, settings, count
+            )
+            return SearchResult._make(values.numpy() for values in result)
+        longest = max(limits)
+        beam_size = settings.beam_size
+        step, caches = make_step(self.models, source, longest, beam_size)
+        num_candidates = 2 * beam_size + len(ids.banned_ids)
         if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += longest
-        source = padded(sources, ids.pad_id)
-        step = make_step(self.models, source, longest, beams)
-        decoding = _Decoding(*step, num_candidates)
+        decoding = KerasDecoding(step, caches, num_candidates)
         return beam_search(decoding, limits, settings, count, ids, prefixes)
 
-    def search_tensors(self, *arguments: Any) -> SearchResult:
-        """Searches in a TensorFlow graph; see `GraphEngine`."""
-        raise InputError(
-            "Sampling and SavedModels need Keras on TensorFlow. Received: the "
-            f"backend {keras.config.backend()}"
-        )
-
     def log_probs(
-        self, sources: Sequence[Ids], targets: Sequence[Ids]
+        self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
     ) -> np.ndarray:
         pad_id = self.special_ids.pad_id
-        arrays = (padded(x, pad_id) for x in (sources, targets))
-        log_probs = self.token_log_probs(*map(ops.convert_to_tensor, arrays))
+        source = ops.convert_to_tensor(padded(sources, pad_id))
+        labels = ops.convert_to_tensor(padded(targets, pad_id))
+        log_probs = self.token_log_probs(source, labels)
         return ops.convert_to_numpy(ops.sum(log_probs, axis=-1))
 
     def token_log_probs(self, source: Any, labels: Any) -> Any:
@@ -115,19 +139,19 @@ def make_step(
     )
 
     def step(ids: Any, parents: Any, caches: tuple, index: Any) -> tuple:
-        results = (
+        results = [
             decoder.decode_step(ids, parents, cache, index)
             for decoder, cache in zip(decoders, caches, strict=True)
-        )
-        logits, caches = zip(*results, strict=True)
-        return _mean_log_probs(logits), caches
+        ]
+        caches = tuple(cache for _, cache in results)
+        return _mean_log_probs([logits for logits, _ in results]), caches
 
     return step, caches
 
 
 @dataclasses.dataclass
-class _Decoding:
-    """The argument `decoding` of `numpy_search.beam_search`."""
+class KerasDecoding(Decoding):
+    """Decodes with Keras models."""
 
     next_log_probs: Callable  # a step function
     caches: tuple
@@ -145,13 +169,14 @@ class _Decoding:
         self.caches = keras.tree.map_structure(ops.stop_gradient, caches)
         self.length += 1
         count = min(self.num_candidates, log_probs.shape[-1])
-        best = ops.top_k(log_probs, count)
+        best, tokens = ops.top_k(log_probs, count)
+        log_probs = ops.convert_to_numpy(log_probs)
         # The search changes these arrays: they need their own memory.
-        best, tokens, log_probs = (
-            np.array(ops.convert_to_numpy(x)) for x in (*best, log_probs)
+        return Predictions(
+            log_probs=np.array(ops.convert_to_numpy(best)),
+            tokens=np.array(ops.convert_to_numpy(tokens)),
+            forced=np.take_along_axis(log_probs, forced_ids[..., None], -1),
         )
-        forced = np.take_along_axis(log_probs, forced_ids[..., None], axis=-1)
-        return Predictions(best, tokens, forced)
 
     def keep(self, rows: np.ndarray) -> None:
         self.caches = keras.tree.map_structure(

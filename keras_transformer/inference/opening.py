@@ -3,9 +3,9 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Any
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.base import BaseTranslator
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.model_folder import INCLUDED, find_folder
@@ -16,8 +16,10 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
 
 
-def read_folder(path: str | os.PathLike) -> Run | Export:
+def read_folder(path: str | os.PathLike | Run | Export) -> Run | Export:
     """Returns the description of a model, given by its folder or name."""
+    if isinstance(path, Run | Export):
+        return path
     folder = find_folder(path)
     return Export.find(folder) or Run.open(folder)
 
@@ -36,7 +38,7 @@ def read_run(path: str | os.PathLike) -> Run:
 
 
 def open_translator(
-    paths: str | os.PathLike | Sequence[str | os.PathLike],
+    paths: str | os.PathLike | Run | Sequence[str | os.PathLike | Run],
     *,
     search: Search | None = None,
     num_translations: int | None = None,
@@ -47,14 +49,12 @@ def open_translator(
     task: Task | None = None,
     threads: int | None = None,
     shortlist: bool = True,
-) -> BaseTranslator:
+) -> Translator:
     """Opens a run, several runs, an export or a served model.
 
-    The arguments choose the model and its search, once. What may differ from
-    call to call is an argument of `translate` (`batch_tokens`, `workers`,
-    `prefixes`, `progress`), or an attribute that may be changed
-    (`batch_tokens` and `workers`, the defaults of these arguments, and
-    `max_batch_size`).
+    These settings are fixed when the model is opened. Options that differ from
+    call to call are arguments of `translate`; `batch_tokens`, `workers` and
+    `max_batch_size` are also attributes.
 
     Args:
         paths: The folder of a run, a SavedModel or an export for LiteRT;
@@ -80,74 +80,107 @@ def open_translator(
     Raises:
         InputError: If there is no model, or it does not support an argument.
     """
-    if isinstance(paths, str | os.PathLike):
+    if isinstance(paths, str | os.PathLike | Run | Export):
         paths = [paths]
-    is_served = str([*paths, ""][0]).startswith(("grpc://", "grpcs://"))
-    folders = [] if is_served else [read_folder(path) for path in paths]
-    for_runs = dict(checkpoint=checkpoint, dtype=dtype, tag=tag, task=task)
-    for_runs["target_language"] = target_language
-    if is_served:
-        for_runs["search"] = search
-    options = [f"{x}={y}" for x, y in for_runs.items() if y is not None]
-    is_export = any(isinstance(folder, Export) for folder in folders)
-    if (is_export or is_served) and (options or len(paths) > 1):
-        raise InputError(
-            "Several models, checkpoint, dtype, tag, target_language and task "
-            "need runs. Received: an export, in "
-            f"{', '.join([*map(str, paths), *options])}"
-        )
-    if is_served:
+    for_runs = dict(
+        checkpoint=checkpoint,
+        dtype=dtype,
+        target_language=target_language,
+        tag=tag,
+        task=task,
+    )
+    if len(paths) == 1 and str(paths[0]).startswith(("grpc://", "grpcs://")):
+        _check_absent(paths[0], search=search, **for_runs)
         from keras_transformer.inference.serving_client import connect
 
         return connect(str(paths[0]), num_translations)
-    if is_export:
-        engine = threads, shortlist
-        return _open_export(folders[0], search, num_translations, *engine)
-    if dtype is not None:
-        check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
-    import_tensorflow_quietly()
-    if len({(run.tokenizer_digest, run.task.name) for run in folders}) != 1:
-        raise InputError(
-            "The runs of an ensemble must have the same task and tokenizer. "
-            f"Received: {', '.join(map(str, paths)) or 'no run'}"
+    folders = [read_folder(path) for path in paths]
+    if len(folders) != 1 or isinstance(folders[0], Run):
+        return _open_runs(folders, search, num_translations, **for_runs)
+    export = folders[0]
+    _check_absent(export.path, **for_runs)
+    if export.kind == "saved-model":
+        _check_absent(export.path, search=search)
+        import_tensorflow_quietly()
+        from keras_transformer.inference.served import open_saved_model
+
+        backend = open_saved_model(export, num_translations)
+        translator = Translator(backend, tokenizer=None)
+    else:
+        translator = _open_litert(
+            export, search, num_translations, threads, shortlist
         )
-    runs, tokenizer = folders, folders[0].tokenizer
+    translator.languages = export.languages
+    translator.metadata = export.metadata
+    return translator
+
+
+def _check_absent(path: str | os.PathLike, **arguments: Any) -> None:
+    for name, value in arguments.items():
+        if value is not None:
+            raise InputError(
+                f"is only available for runs. Received: {value!r:.80} for "
+                f"{path}",
+                argument=name,
+            )
+
+
+def _open_runs(
+    runs: Sequence[Run],
+    search: Search | None,
+    num_translations: int | None,
+    checkpoint: str | int | None,
+    dtype: str | None,
+    target_language: str | None,
+    tag: str | None,
+    task: Task | None,
+) -> Translator:
+    are_runs = all(isinstance(run, Run) for run in runs)
+    if (
+        not are_runs
+        or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
+    ):
+        raise InputError(
+            "Several models must be runs with the same task and tokenizer. "
+            f"Received: {', '.join(str(run.path) for run in runs) or 'no run'}"
+        )
+    dtype = dtype or "float32"
+    check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
+    import_tensorflow_quietly()
+    tokenizer = runs[0].tokenizer
     if target_language is not None:
         tokenizer = tokenizer.translating_to(target_language)
-        languages = runs[0].languages[0], target_language.strip("<>")
+        languages = (runs[0].languages[0], target_language.strip("<>"))
         runs = [dataclasses.replace(run, languages=languages) for run in runs]
     if tag is not None:
         tokenizer = tokenizer.with_tag(tag)
     checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
     translator = Translator(
-        [run.load_model(path, dtype or "float32") for run, path in checkpoints],
+        [run.load_model(file, dtype) for run, file in checkpoints],
         tokenizer,
-        search or runs[0].search,
-        1 if num_translations is None else num_translations,
-        task or runs[0].task,
+        search=search or runs[0].search,
+        num_translations=1 if num_translations is None else num_translations,
+        task=task or runs[0].task,
     )
+    translator.languages = runs[0].languages
     translator.checkpoints = checkpoints
     translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
     return translator
 
 
-def _open_export(
+def _open_litert(
     export: Export,
     search: Search | None,
     num_translations: int | None,
     threads: int | None,
     shortlist: bool,
-) -> BaseTranslator:
-    search, count = export.choose_search(search, num_translations)
-    if export.kind == "saved-model":
-        import_tensorflow_quietly()
-        from keras_transformer.inference.served import open_saved_model
-
-        return open_saved_model(export, count)
+) -> Translator:
     from keras_transformer.litert import LiteEngine
 
+    search = export.choose_search(search)
+    count = num_translations
+    if count is None:
+        count = min(export.metadata["num_translations"], search.beam_size)
     file, tokenizer = export.open_files()
     engine = LiteEngine(file, tokenizer, export.metadata, threads, shortlist)
-    translator = Translator(engine, tokenizer, search, count)
-    translator.metadata = export.metadata
-    return translator
+    return Translator(engine, tokenizer, search, count)

@@ -1,89 +1,111 @@
-"""`ServedTranslator`: translates with an exported model, which takes texts."""
+"""`ServedBackend`: translates with an exported model, which reads texts."""
 
-import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
-from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.decoding.settings import Search
+from keras_transformer.inference.backend import Backend, Pair
 from keras_transformer.inference.exports import Export
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
 
 # Calls a signature with texts by name; strings in outputs are `bytes`.
 Predict = Callable[[str, Mapping[str, list[str]]], Mapping[str, np.ndarray]]
 
-_CHARACTERS_PER_TOKEN = 4  # about, to make batches
 
-
-class ServedTranslator(BaseTranslator):
+class ServedBackend(Backend):
     """Translates with the signatures of a model that `export` wrote.
 
     Args:
         predict: Calls a signature.
         name: The model's name in messages.
         signatures: The names of its signatures.
-        num_translations: n, at most as many as were exported.
-        metadata: The export's metadata, if known.
+        metadata: The export's metadata, as far as they are known.
+        search: Its search, if known.
+        num_translations: n. Default: as many as were exported.
     """
+
+    units_per_token = 4  # characters, about
 
     def __init__(
         self,
         predict: Predict,
         name: str,
         signatures: Collection[str],
-        num_translations: int,
-        metadata: Mapping[str, Any] | None = None,
+        metadata: Mapping[str, Any],
+        search: Search | None = None,
+        num_translations: int | None = None,
     ) -> None:
-        self._predict = predict
-        self.name, self.signatures = name, signatures
-        self.num_translations = int(num_translations)
-        self.metadata = metadata or {}
-        self.max_length = self.metadata.get("max_length")
-        self.dtype = self.metadata.get("dtype")
-        self.target_languages = self.metadata.get("languages", ())
+        exported = metadata["num_translations"]
+        count = exported if num_translations is None else num_translations
+        check_values(integer_from(1, exported), num_translations=count)
 
-    def _encode_sources(self, texts: Sequence[str]) -> list[str]:
+        self._predict = predict
+        self.name = name
+        self.signatures = signatures
+        self.num_translations = int(count)
+        self.search = search
+        self.max_length = metadata.get("max_length")
+        self.dtype = metadata.get("dtype")
+        self.target_languages = metadata.get("languages", ())
+
+    def encode(
+        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
+    ) -> list[Pair]:
+        sources = self._without_blank(texts)
+        targets = self._without_blank(targets)
+        rows = zip(texts, sources, targets, strict=True)
+        return [Pair(text, source, target) for text, source, target in rows]
+
+    def _without_blank(self, texts: Sequence[str]) -> list[str]:
         blank = [f">>{language}<<" for language in self.target_languages]
         return ["" if x.strip() in blank else x for x in without_blank(texts)]
 
-    _encode_targets = _encode_sources
-
-    def _length(self, encoded: str) -> float:
-        longest = (self.max_length or math.inf) - 1
-        return min(len(encoded) / _CHARACTERS_PER_TOKEN, longest)
-
-    def _translate_batch(
-        self, texts: list[str], sources: list[str], prefixes: list[str]
+    def translate(
+        self, pairs: Sequence[Pair], workers: int
     ) -> list[Translation]:
-        signature, inputs = "serving_default", {"text": texts}
-        if any(prefixes):
-            signature, inputs["prefix"] = "translate_prefix", prefixes
+        count = self.num_translations
+        signature = "serving_default"
+        inputs = {"text": [pair.text for pair in pairs]}
+        if any(pair.target for pair in pairs):
+            signature = "translate_prefix"
+            inputs["prefix"] = [pair.target for pair in pairs]
         outputs = self.predict(signature, **inputs)
-        names = "translations", "scores", "source_truncated", "at_length_limit"
-        rows = zip(texts, *(outputs[x].tolist() for x in names), strict=True)
-        translations, n = [], self.num_translations
-        for text, encoded, scores, *flags in rows:
-            best = [x.decode(errors="ignore") for x in encoded[:n]]
-            differ = self.task.numbers_differ(text, best[0])
-            translations.append(
-                Translation(best, scores[:n], *flags, numbers_differ=differ)
-            )
-        return translations
-
-    def _score_batch(
-        self, sources: list[str], targets: list[str]
-    ) -> list[Score | None]:
-        outputs = self.predict("score", text=sources, translation=targets)
-        are_cut = outputs["source_truncated"] | outputs["translation_truncated"]
-        names = "scores", "log_probs", "perplexities", "lengths"
-        columns = [outputs[name].tolist() for name in names]
         return [
-            None if is_cut else Score(*values)
-            for is_cut, *values in zip(are_cut, *columns, strict=True)
+            Translation(
+                texts=[
+                    text.decode(errors="ignore")
+                    for text in outputs["translations"][row, :count].tolist()
+                ],
+                scores=outputs["scores"][row, :count].tolist(),
+                source_truncated=bool(outputs["source_truncated"][row]),
+                at_length_limit=bool(outputs["at_length_limit"][row]),
+            )
+            for row in range(len(pairs))
+        ]
+
+    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
+        outputs = self.predict(
+            "score",
+            text=[pair.source for pair in pairs],
+            translation=[pair.target for pair in pairs],
+        )
+        are_cut = outputs["source_truncated"] | outputs["translation_truncated"]
+        return [
+            None
+            if are_cut[row]
+            else Score(
+                score=outputs["scores"][row].item(),
+                log_prob=outputs["log_probs"][row].item(),
+                perplexity=outputs["perplexities"][row].item(),
+                num_tokens=outputs["lengths"][row].item(),
+            )
+            for row in range(len(pairs))
         ]
 
     def predict(
@@ -98,9 +120,11 @@ class ServedTranslator(BaseTranslator):
         return self._predict(signature, inputs)
 
 
-def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
-    """Returns the translator of a SavedModel, which runs in this process."""
-    with explain_missing_packages(InputError):
+def open_saved_model(
+    export: Export, num_translations: int | None
+) -> ServedBackend:
+    """Returns the backend of a SavedModel, which runs in this process."""
+    with explain_missing_packages():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
     try:
@@ -119,9 +143,11 @@ def open_saved_model(export: Export, num_translations: int) -> ServedTranslator:
         outputs = model.signatures[signature](**tensors)
         return {name: values.numpy() for name, values in outputs.items()}
 
-    name, signatures = str(export.path), list(model.signatures)
-    translator = ServedTranslator(
-        predict, name, signatures, num_translations, export.metadata
+    return ServedBackend(
+        predict,
+        name=str(export.path),
+        signatures=list(model.signatures),
+        metadata=export.metadata,
+        search=export.search,
+        num_translations=num_translations,
     )
-    translator.search = export.search
-    return translator

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.inference.served import ServedTranslator
+from keras_transformer.inference.served import ServedBackend
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.startup import explain_missing_packages
 
-with explain_missing_packages(InputError):
+with explain_missing_packages():
     import grpc
     import tensorflow as tf
     from tensorflow_serving.apis import get_model_metadata_pb2
@@ -43,9 +43,7 @@ _OPTIONS = (  # of a channel
 )
 
 
-def connect(
-    address: str, num_translations: int | None = None
-) -> ServedTranslator:
+def connect(address: str, num_translations: int | None = None) -> Translator:
     """Returns the translator of a served model, `grpc://HOST:PORT/MODEL`.
 
     `grpcs://` is for a server behind TLS; `/VERSION` may follow. A request is
@@ -104,9 +102,14 @@ def connect(
             f"{address}, where serving_default does not return translations"
         )
     exported = outputs["translations"].tensor_shape.dim[1].size
-    count = exported if num_translations is None else num_translations
-    check_values(integer_from(1, exported), num_translations=count)
-    translator = ServedTranslator(predict, address, sorted(signatures), count)
+    backend = ServedBackend(
+        predict,
+        name=address,
+        signatures=sorted(signatures),
+        metadata={"num_translations": exported},
+        num_translations=num_translations,
+    )
+    translator = Translator(backend, tokenizer=None)
     translator.max_batch_size = _BATCH_SIZE
     translator.workers = translator.recommended_workers = _WORKERS
     return translator

@@ -1,42 +1,50 @@
-"""`Translator`: texts to ids, an engine that searches, ids to texts."""
+"""`Translator`: translates texts with any model."""
 
-import math
-from collections.abc import Sequence
+import copy
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from keras_transformer.decoding import search_arrays
-from keras_transformer.decoding.search_arrays import SearchResult
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.base import BaseTranslator
-from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.inference.backend import Backend, LocalBackend, Pair
+from keras_transformer.inference.batches import batches_by_length
+from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
     Score,
+    TranslatedDocument,
     Translation,
     TranslationAttention,
 )
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, integer_from
-from keras_transformer.tasks import Task
-from keras_transformer.text import Tokenizer
-from keras_transformer.text.normalization import without_blank
+from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
+from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.text import Tokenizer, read_texts, split_sentences
+from keras_transformer.text.documents import SplitDocument
+from keras_transformer.text.tags import check_languages
 from keras_transformer.text.text_arguments import read_text
 
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
 
-class Translator(BaseTranslator):
+class Translator:
     """Translates text with a model, its tokenizer and a search.
 
-    `kt.open_translator` opens one from a folder, by a name or on a server. See
-    also `BaseTranslator`.
+    Call a translator with a text or a list of texts. `kt.open_translator` opens
+    one from a folder, by a name or on a server.
+
+    A source that is longer than the model reads is cut, and a translation ends
+    at the limit of the search; a `Translation` reports both. A source without
+    tokens (empty or blank) has the translation "" with score 0. If the search
+    finds fewer than `num_translations` hypotheses, the remaining texts are
+    empty and their scores -inf. Several threads may use one translator.
 
     Args:
         model: A Transformer; a list of them, to average their probabilities (an
-            ensemble); or an `Engine`.
-        tokenizer: The tokenizer that all models were trained with.
+            ensemble); an `Engine`; or a `Backend`, such as `ServedBackend`,
+            which has its own tokenizer, search and task.
+        tokenizer: The tokenizer that all models were trained with; None for a
+            `Backend`.
         search: `BeamSearch` or `Sampling`. Default: the task's; for translation
             the paper's `BeamSearch()`.
         num_translations: n, at most the beam size or the number of samples.
@@ -54,139 +62,297 @@ class Translator(BaseTranslator):
     ```
     """
 
+    engine: Engine | None = None  # None: the model is served
+    models: Sequence["Transformer"] = ()  # none for an export
+    checkpoints: Sequence[tuple[Any, Any]] = ()  # each run and its file
+    metadata: Mapping[str, Any] = {}  # the runs of the model, and more
+    languages: tuple[str | None, str | None] = (None, None)  # source, target
+    batch_tokens: int = 2048  # default of the argument
+    workers: int = 1  # default of the argument
+    recommended_workers: int = 1  # the fastest number for many texts
+    max_batch_size: int = 128  # texts
+    has_trace: bool = False  # whether its search can be traced
+
     def __init__(
         self,
-        model: "Transformer | Sequence[Transformer] | Engine",
-        tokenizer: Tokenizer,
+        model: "Transformer | Sequence[Transformer] | Engine | Backend",
+        tokenizer: Tokenizer | None,
         search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
     ) -> None:
-        if not isinstance(tokenizer, Tokenizer):
-            raise InputError(
-                "A translator needs a tokenizer, such as kt.Tokenizer. "
-                f"Received: tokenizer={tokenizer!r:.100}"
-            )
-        if not isinstance(model, Engine):
-            import keras
-
-            if keras.config.backend() == "tensorflow":
-                from keras_transformer.inference.graph_engine import (
-                    GraphEngine as KerasEngine,
-                )
-            else:
+        if not isinstance(model, Backend):
+            engine = model
+            if not isinstance(model, Engine):
+                # Exports for LiteRT do not need Keras.
                 from keras_transformer.inference.keras_engine import KerasEngine
-            models = model if isinstance(model, list | tuple) else [model]
-            model = KerasEngine(models, tokenizer)
-        self.engine = model
+
+                models = model if isinstance(model, list | tuple) else [model]
+                engine = KerasEngine(models, tokenizer)
+            task = task or TranslationTask()
+            search = search or task.search
+            model = LocalBackend(
+                engine=engine,
+                tokenizer=tokenizer,
+                task=task,
+                search=search.with_num_translations(num_translations),
+                num_translations=int(num_translations),
+            )
+            self.engine = engine
+            self.models = engine.models
+            self.batch_tokens = engine.batch_tokens
+            self.recommended_workers = engine.recommended_workers
+            self.has_trace = engine.has_trace and isinstance(search, BeamSearch)
+        self.backend = model
         self.tokenizer = tokenizer
-        self.task = task or self.task
-        search = search or self.task.search
-        self.search = search.with_num_translations(num_translations)
-        self.num_translations = int(num_translations)
         self.max_length = model.max_length
         self.dtype = model.dtype
-        self.target_languages = tokenizer.languages
-        self.batch_tokens = model.batch_tokens
-        self.recommended_workers = model.recommended_workers
-        self.models = model.models
-        self.has_trace = model.has_trace and isinstance(search, BeamSearch)
+        self.target_languages = model.target_languages
+
+    @property
+    def task(self) -> Task:
+        """The task of the model."""
+        return self.backend.task
+
+    @property
+    def search(self) -> Search | None:
+        """The search; None if a server does not describe it."""
+        return self.backend.search
+
+    @property
+    def num_translations(self) -> int:
+        """The number of translations of each text."""
+        return self.backend.num_translations
 
     @property
     def model(self) -> "Transformer":
         """The first Keras model."""
-        self.check_layers()
+        if not self.models:
+            raise InputError(
+                "The layers of a model are available for runs only. Received: "
+                "an export. Open the run that it was made from."
+            )
         return self.models[0]
 
+    def __repr__(self) -> str:
+        languages = " to ".join(x or "unknown" for x in self.languages)
+        return f"{type(self).__name__}({languages}, search={self.search})"
+
     def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        self.tokenizer.check_languages(texts, first)
+        """Raises as `Tokenizer.check_languages`."""
+        if self.tokenizer is None:  # a served model may have a default
+            check_languages(self.target_languages, False, texts, first)
+        else:
+            self.tokenizer.check_languages(texts, first)
 
-    def _encode_sources(self, texts: Sequence[str]) -> list[Ids]:
-        """Returns the ids of each text, without the end token."""
-        return self.task.encode_sources(self.tokenizer, without_blank(texts))
+    def for_corpus(self, task: Task) -> "Translator":
+        """Returns this translator for a corpus with a given task."""
+        if self.task.name != task.name:
+            raise InputError(
+                f"A model for {self.task.name} needs a corpus for it. "
+                f"Received: a corpus for {task.name}"
+            )
+        translator = copy.copy(self)
+        translator.backend = copy.copy(self.backend)
+        translator.backend.task = task
+        return translator
 
-    def _encode_targets(self, texts: Sequence[str]) -> list[Ids]:
-        return self.task.encode_targets(self.tokenizer, texts)
+    def __call__(self, texts: Any) -> str | list[str]:
+        """Returns the best translation of one text, or a list of several."""
+        translations = self.translate(texts)
+        if isinstance(translations, Translation):
+            return translations.text
+        return [translation.text for translation in translations]
 
-    def _encode_prefixes(self, prefixes: list[str]) -> list[Ids]:
-        if not any(prefixes):
-            return [[] for _ in prefixes]
-        self._check_text_targets("A prefix")
-        self.tokenizer.target.check_known(prefixes)
-        return self._encode_targets(prefixes)
+    def translate(
+        self,
+        texts: Any,
+        *,
+        batch_tokens: int | None = None,
+        workers: int | None = None,
+        prefixes: Any = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> Translation | list[Translation]:
+        """Translates texts, in batches of similar length.
 
-    def _translate_batch(
-        self, texts: list[str], sources: list[Ids], prefixes: list[Ids]
-    ) -> list[Translation]:
-        longest = self.max_length - 1  # the end token follows
-        longest_prefix = max(longest - 1, 0)  # a token follows, too
-        are_cut = [
-            len(source) > longest or len(prefix) > longest_prefix
-            for source, prefix in zip(sources, prefixes, strict=True)
+        Args:
+            texts: One text, or an iterable, NumPy array or string tensor of
+                texts. A text is a `str`, UTF-8 `bytes` or a scalar string
+                tensor.
+            batch_tokens: Maximum number of source tokens in a batch, padding
+                included; smaller batches take less memory. A batch contains
+                at most `max_batch_size` texts. Default: the attribute.
+            workers: Batches translated at the same time. Default: the
+                attribute. `recommended_workers` is faster for many texts.
+            prefixes: How each translation must begin; "" for no constraint.
+            progress: Called after each batch with its number of texts.
+
+        Returns:
+            A `Translation` for a single text, else a list with one
+            `Translation` per text, in the order of the texts.
+
+        Raises:
+            InputError: If a text is not valid Unicode, a number is not a
+                positive integer, or the model does not support prefixes.
+            ValueError: If the numbers of texts and prefixes differ.
+        """
+        texts, is_single = read_texts(texts)
+        prefixes = [""] * len(texts) if prefixes is None else prefixes
+        prefixes, _ = read_texts(prefixes, "prefixes")
+        self.check_languages(texts)
+        pairs = self.backend.encode(texts, prefixes, are_prefixes=True)
+        translations = self._in_batches(
+            self.backend.translate,
+            pairs,
+            [len(pair.source) for pair in pairs],
+            batch_tokens=batch_tokens,
+            workers=workers,
+            progress=progress,
+        )
+        differ = self.task.numbers_differ
+        translations = [
+            x._replace(numbers_differ=differ(text, x.text))
+            for text, x in zip(texts, translations, strict=True)
         ]
-        sources = [ids[:longest] for ids in sources]
-        prefixes = [ids[:longest_prefix] for ids in prefixes]
-        limits, result = self._search(sources, prefixes)
-        translations = []
-        for text, source, is_cut, limit, ids, scores, lengths in zip(
-            texts, sources, are_cut, limits, *result, strict=True
-        ):
-            if not source:  # the empty translation is certain
-                ids, scores, lengths = ids[:, :0], 0 * lengths, 0 * lengths
-            outputs = [self.task.decode(self.tokenizer, x, text) for x in ids]
-            best, are_repaired = zip(*outputs, strict=True)
-            is_long = bool(lengths[0] >= limit)
-            scores = scores.astype(float).tolist()
-            differ = self.task.numbers_differ(text, best[0])
-            flags = is_cut, is_long, are_repaired[0], differ
-            translations.append(Translation(list(best), scores, *flags))
-        return translations
+        return translations[0] if is_single else translations
 
-    def _search(
-        self, sources: list[Ids], prefixes: list[Ids]
-    ) -> tuple[np.ndarray, SearchResult]:
-        limits = self.limits(sources, prefixes)
-        sources = [[*ids, self.tokenizer.source_eos_id] for ids in sources]
-        settings = self.search, self.num_translations
-        return limits, self.engine.search(sources, prefixes, limits, *settings)
+    def translate_document(
+        self,
+        text: Any,
+        *,
+        split: Callable[[str], list[tuple[str, str]]] = split_sentences,
+        target_language: str | None = None,
+        **options: Any,
+    ) -> TranslatedDocument:
+        r"""Translates a text of several sentences and lines.
 
-    def limits(
-        self, sources: Sequence[Ids], prefixes: Sequence[Ids]
-    ) -> np.ndarray:
-        """Returns the maximum lengths of translations, int32 `[B]`."""
-        tokenizer, search = self.tokenizer, self.search
-        end = int(tokenizer.source_eos_id != tokenizer.pad_id)
-        limits = search_arrays.longest_outputs(
-            np,
-            np.array([len(ids) + end for ids in sources], np.float32),
-            np.array([len(ids) for ids in prefixes], np.float32),
-            np.float32(search.length_factor),
-            min(search.extra_length, self.max_length),
-            self.max_length,
+        Line breaks, blank lines, indentation, spaces between sentences, list
+        markers at the beginning of a line (`-`, `*`, `>`, `#`) and sentences
+        without letters are kept. A sentence ends with its line. Repeated
+        sentences are translated once. A language token also applies to the
+        following sentences in its line.
+
+        Args:
+            text: One text, as in `translate`.
+            split: Returns the sentences of a text, each with the whitespace
+                that follows it.
+            target_language: One of `target_languages`, for sentences without
+                a language token.
+            options: `batch_tokens`, `workers` and `progress` of `translate`.
+
+        Returns:
+            A `TranslatedDocument`. Each translated sentence is one line.
+
+        Raises:
+            InputError: If the language is unknown, or `text` is not one valid
+                text.
+
+        Example:
+
+        ```python
+        translator.translate_document("A dog. A cat.\n\n- Yes.\n").text
+        # "Ein Hund. Eine Katze.\n\n- Ja.\n"
+        ```
+        """
+        text = read_text(text, "text")
+        languages = self.target_languages
+        document = SplitDocument(text, split, languages, target_language)
+        found = self.translate(document.sentences, **options)
+        return TranslatedDocument(
+            text=document.join([translation.text for translation in found]),
+            translations=dict(zip(document.sentences, found, strict=True)),
         )
-        return limits.astype(np.int32)
 
-    def _score_batch(
-        self, sources: list[Ids], targets: list[Ids]
+    def score(
+        self, sources: Any, targets: Any, **options: Any
+    ) -> Score | list[Score]:
+        """Returns how likely given translations are.
+
+        The tokenizer splits a target into tokens. If the search produced the
+        same text from different tokens, its score differs.
+
+        Args:
+            sources: As in `translate`. The empty translation of an empty
+                source is certain: its log-probability is 0.
+            targets: The translation of each source; for a parser, its tree.
+            options: `batch_tokens` (of targets), `workers` and `progress` of
+                `translate`.
+
+        Returns:
+            A `Score` for a single pair, else a list with one per pair.
+
+        Raises:
+            InputError: If a text is invalid or longer than the model reads.
+            ValueError: If the numbers of sources and targets differ.
+        """
+        sources, is_single = read_texts(sources, "sources")
+        targets, _ = read_texts(targets, "targets")
+        self.check_languages(sources)
+        pairs = self.backend.encode(sources, targets, are_prefixes=False)
+        scores = self._score_pairs(pairs, **options)
+        if None in scores:
+            raise InputError(
+                "A text to score must not be longer than the model reads. "
+                "Received: a longer source or target at index "
+                f"{scores.index(None)}"
+            )
+        return scores[0] if is_single else scores
+
+    def score_corpus(
+        self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[Score | None]:
-        tokenizer, longest = self.tokenizer, self.max_length - 1
-        log_probs = self.engine.log_probs(
-            [[*ids[:longest], tokenizer.source_eos_id] for ids in sources],
-            [[*ids[:longest], tokenizer.eos_id] for ids in targets],
+        """Returns scores; None for pairs that are empty or too long.
+
+        The arguments are as in `score`.
+        """
+        pairs = self.backend.encode(sources, targets, are_prefixes=False)
+        scores = self._score_pairs(pairs, **options)
+        return [
+            score if pair.source and pair.target else None
+            for pair, score in zip(pairs, scores, strict=True)
+        ]
+
+    def _score_pairs(
+        self, pairs: Sequence[Pair], **options: Any
+    ) -> list[Score | None]:
+        lengths = [len(pair.target) for pair in pairs]
+        return self._in_batches(self.backend.score, pairs, lengths, **options)
+
+    def _in_batches(
+        self,
+        function: Callable[[Sequence[Pair], int], list[Any]],
+        pairs: Sequence[Pair],
+        lengths: Sequence[int],
+        batch_tokens: int | None = None,
+        workers: int | None = None,
+        progress: Callable[[int], Any] | None = None,
+    ) -> list[Any]:
+        """Calls a function with batches of pairs, in the order of length."""
+        tokens = self.batch_tokens if batch_tokens is None else batch_tokens
+        workers = self.workers if workers is None else workers
+        check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
+        workers = min(workers, len(pairs)) or 1
+        batches = batches_by_length(
+            [length / self.backend.units_per_token for length in lengths],
+            max_length=self.max_length or tokens,
+            batch_tokens=tokens,
+            workers=workers,
+            max_batch_size=self.max_batch_size,
         )
-        scores: list[Score | None] = []
-        for *pair, log_prob in zip(
-            sources, targets, log_probs.tolist(), strict=True
-        ):
-            if max(map(len, pair)) > longest:
-                scores.append(None)
-                continue
-            log_prob = log_prob if any(pair) else 0.0
-            count = len(pair[1]) + 1  # with the end token
-            score = log_prob / float(self.search.penalty(np.float32(count)))
-            perplexity = math.exp(-log_prob / count)
-            scores.append(Score(score, log_prob, perplexity, count))
-        return scores
+
+        def call(rows: Sequence[int]) -> list[Any]:
+            return function([pairs[row] for row in rows], workers)
+
+        results: list[Any] = [None] * len(pairs)
+        with ThreadPoolExecutor(workers) as pool:
+            run = map if workers == 1 else pool.map
+            # After an error, `pool.map` cancels the waiting batches.
+            for rows, values in zip(batches, run(call, batches), strict=True):
+                for row, value in zip(rows, values, strict=True):
+                    results[row] = value
+                if progress is not None:
+                    progress(len(rows))
+        return results
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.
@@ -202,40 +368,19 @@ class Translator(BaseTranslator):
             InputError: If the text is empty or longer than the model reads,
                 there is no such translation, or the model is an export.
         """
-        self.check_layers()
-        from keras.ops import convert_to_numpy
-
+        model = self.model
         text, source = self.read_one(text)
-        _, result = self._search([source], [[]])
-        lengths = result.lengths[0]
-        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
-        check_values(is_found, hypothesis=hypothesis)
-        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
-        tokenizer = self.tokenizer
-        source = [*source, tokenizer.source_eos_id]
-        target = [tokenizer.bos_id, *ids[:-1].tolist()]
-        inputs = (np.array([x], np.int32) for x in (source, target))
-        scores = self.model.attention_scores(*inputs)
-        output, _ = self.task.decode(tokenizer, ids, text)
-        return TranslationAttention(
-            text,
-            output,
-            tokenizer.source.pieces(source),
-            tokenizer.target.pieces(target),
-            tokenizer.source.words(source),
-            tokenizer.target.words(target),
-            *([convert_to_numpy(x[0]) for x in part] for part in scores),
-        )
+        return self.backend.attention(model, text, source, hypothesis)
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
         """Returns a text that the model can read whole, and its ids."""
         text = read_text(text, "text")
         self.check_languages([text])
-        (ids,) = self._encode_sources([text])
+        (pair,) = self.backend.encode([text], [""], are_prefixes=True)
         limit = self.max_length - 1  # the end token follows
-        if not 1 <= len(ids) <= limit:
+        if not 1 <= len(pair.source) <= limit:
             raise InputError(
-                f"The text must have 1 to {limit} tokens. Received: {len(ids)} "
-                "tokens"
+                f"The text must have 1 to {limit} tokens. Received: "
+                f"{len(pair.source)} tokens"
             )
-        return text, ids
+        return text, pair.source

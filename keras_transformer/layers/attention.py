@@ -13,7 +13,6 @@ from keras import ops
 from keras_transformer.layers.common import (
     WithScores,
     arguments_of,
-    check_ready,
     check_sizes,
 )
 from keras_transformer.masks import combine_masks
@@ -130,7 +129,7 @@ class MultiHeadAttention(WithScores):
         use_bias: bool = False,
         **kwargs: Any,
     ) -> None:
-        check_sizes(dict(d_k=d_k, d_v=d_v), num_heads=num_heads)
+        check_sizes(num_heads=num_heads, d_k=d_k, d_v=d_v)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.d_k = d_k
@@ -139,15 +138,9 @@ class MultiHeadAttention(WithScores):
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
         d_model = query_shape[-1]
-        if d_model % self.num_heads and None in (self.d_k, self.d_v):
-            raise ValueError(
-                "The width of the query must be divisible by num_heads unless "
-                "d_k and d_v are given. Received: "
-                f"width={d_model}, num_heads={self.num_heads}"
-            )
-        width, d_memory = d_model // self.num_heads, memory_shape[-1]
-        keys = self.num_heads * (self.d_k or width)
-        values = self.num_heads * (self.d_v or width)
+        d_memory = memory_shape[-1]
+        keys = d_model if self.d_k is None else self.num_heads * self.d_k
+        values = d_model if self.d_v is None else self.num_heads * self.d_v
         make = self._projection
         self.query_projection = make("query", keys, d_model, 0.5)
         self.key_projection = make("key", keys, d_memory, 0.5)
@@ -180,8 +173,9 @@ class MultiHeadAttention(WithScores):
     ) -> Any:
         positions = (positions_of(query), positions_of(memory))
         key, value = self.project_memory(memory, positions[1])
-        masks = (attention_mask, memory_mask)
-        output, scores = self.attend(query, key, value, *masks, positions)
+        output, scores = self.attend(
+            query, key, value, attention_mask, memory_mask, positions
+        )
         return (output, scores) if return_attention_scores else output
 
     def project_memory(
@@ -197,7 +191,6 @@ class MultiHeadAttention(WithScores):
         Returns:
             Keys `[B, H, S, d_k]` and values `[B, H, S, d_v]`.
         """
-        check_ready(self, "project_memory", memory)
         key = self._heads(self.key_projection, memory)
         return key, self._heads(self.value_projection, memory)
 
@@ -208,7 +201,6 @@ class MultiHeadAttention(WithScores):
             query: `[B, T, d_model]`.
             positions: As in `project_memory`, int32 `[T]`.
         """
-        check_ready(self, "project_query", query)
         return self._heads(self.query_projection, query)
 
     def unnormalized_scores(self, query: Any, key: Any, positions: Any) -> Any:
@@ -247,11 +239,10 @@ class MultiHeadAttention(WithScores):
             Output and scores, as `call` with `return_attention_scores` does.
 
         Raises:
-            ValueError: If a mask is not boolean or its shape is wrong.
+            ValueError: If a mask is not boolean, or has too many or too few
+                dimensions.
         """
-        check_ready(self, "attend", query)
-        sizes = (*query.shape[:2], key.shape[2])
-        check_masks(sizes, attention_mask, memory_mask)
+        check_masks(attention_mask, memory_mask)
         if positions is None:
             positions = (positions_of(query), positions_of(key, axis=2))
         query = self.project_query(query, positions[0])
@@ -303,28 +294,19 @@ def broadcast_masks(attention_mask: Any, memory_mask: Any) -> Any:
     return combine_masks(attention_mask, memory_mask)
 
 
-def check_masks(sizes: tuple, attention_mask: Any, memory_mask: Any) -> None:
-    """Raises a ValueError unless the masks fit B, T and S; None is unknown."""
+def check_masks(attention_mask: Any, memory_mask: Any) -> None:
+    """Raises a ValueError unless the masks are boolean and of their ranks."""
     if attention_mask is not None:
-        _check_mask("attention_mask", attention_mask, (2, 3), sizes)
+        _check_mask("attention_mask", attention_mask, ranks=(2, 3))
     if memory_mask is not None:
-        _check_mask("memory_mask", memory_mask, (2,), (sizes[0], sizes[2]))
+        _check_mask("memory_mask", memory_mask, ranks=(2,))
 
 
-def _check_mask(name: str, mask: Any, ranks: tuple, sizes: tuple) -> None:
-    shape = tuple(mask.shape)
+def _check_mask(name: str, mask: Any, ranks: tuple[int, ...]) -> None:
     dtype = keras.backend.standardize_dtype(mask.dtype)
-    # The last dimensions are compared, as in broadcasting.
-    fits = all(
-        length in (1, None, size) or size is None
-        for length, size in zip(shape[::-1], sizes[::-1], strict=False)
-    )
-    if dtype == "bool" and len(shape) in ranks and fits:
-        return
-    accepted = " or ".join(str(list(sizes[-rank:])) for rank in ranks)
-    raise ValueError(
-        f"{name} must be boolean (True = attend) of shape {accepted}, where "
-        "any size may be 1. For ids [B, S], kt.masks.padding_mask(ids, pad_id) "
-        "makes an attention_mask [B, 1, S], and kt.masks.causal_mask(T) one "
-        f"of [1, T, T]. Received: shape {list(shape)}, dtype {dtype}"
-    )
+    if dtype != "bool" or len(mask.shape) not in ranks:
+        raise ValueError(
+            f"{name} must be boolean (True = attend) with "
+            f"{' or '.join(map(str, ranks))} dimensions; see kt.masks. "
+            f"Received: shape {list(mask.shape)}, dtype {dtype}"
+        )

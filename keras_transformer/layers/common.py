@@ -1,4 +1,4 @@
-"""Shape of the output, config and checks, for all layers."""
+"""Shape of the output, config and sizes, for all layers."""
 
 import inspect
 from typing import Any
@@ -37,28 +37,13 @@ class WithScores(SameShape):
         return super().compute_output_spec(*inputs, **named)
 
 
-def check_ready(layer: keras.layers.Layer, method: str, x: Any) -> None:
-    """Raises a ValueError unless the layer is built and `x` is a tensor."""
-    if layer.built and not isinstance(x, keras.KerasTensor):
-        return
-    received = "a symbolic tensor" if layer.built else "a layer without weights"
-    raise ValueError(
-        f"{type(layer).__name__}.{method} needs a layer that is built and a "
-        f"tensor with values. Received: {received}. Call the layer or its "
-        f"`build` first; in a functional model, use `{method}` within the "
-        "`call` of a layer."
-    )
-
-
 def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
     """Returns the constructor arguments of a class, from a layer of it."""
     _, *names, _ = inspect.signature(cls.__init__).parameters
     return {name: getattr(layer, name) for name in names}
 
 
-def check_sizes(optional: dict[str, Any] | None = None, **sizes: Any) -> None:
-    """Raises a ValueError unless sizes are positive; `optional` may be None."""
-    for name, size in (optional or {}).items():
-        if size is not None:
-            sizes[name] = size
-    check_values(POSITIVE_INTEGER, **sizes)
+def check_sizes(**sizes: int | None) -> None:
+    """Raises a ValueError unless sizes are positive, or None."""
+    given = {name: size for name, size in sizes.items() if size is not None}
+    check_values(POSITIVE_INTEGER, **given)

@@ -10,11 +10,11 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack, call_attention
+from keras_transformer.layers.transformer_layer import Stack, TransformerLayer
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class DecoderLayer(Block):
+class DecoderLayer(TransformerLayer):
     """Self-attention, attention to the memory, feed-forward network.
 
     Each of the three is wrapped in a `Residual`. Masks that Keras attached to
@@ -55,7 +55,7 @@ class DecoderLayer(Block):
     def build(self, x_shape: tuple, memory_shape: tuple) -> None:
         self._build_self_attention(x_shape, causal=True)
         self.cross_attention = self._build_attention(
-            "cross_attention", self.attention_class, (x_shape, memory_shape)
+            "cross_attention", self.attention_class, x_shape, memory_shape
         )
         self.cross_attention_norm = self._build_residual(
             "cross_attention_norm", x_shape
@@ -74,16 +74,26 @@ class DecoderLayer(Block):
         return_attention_scores: bool = False,
     ) -> Any:
         scores: list | None = [] if return_attention_scores else None
-        masks = (attention_mask, x_mask)
-        x = self._attend_to_self(x, masks, training, scores)
-
-        def attend(x: Any) -> Any:
-            masks = (cross_attention_mask, memory_mask)
-            return call_attention(
-                self.cross_attention, x, memory, *masks, scores
-            )
-
-        x = self.cross_attention_norm(x, sublayer=attend, training=training)
+        x = self._attend(
+            self.self_attention,
+            self.self_attention_norm,
+            x,
+            memory=None,
+            attention_mask=attention_mask,
+            memory_mask=x_mask,
+            training=training,
+            scores=scores,
+        )
+        x = self._attend(
+            self.cross_attention,
+            self.cross_attention_norm,
+            x,
+            memory=memory,
+            attention_mask=cross_attention_mask,
+            memory_mask=memory_mask,
+            training=training,
+            scores=scores,
+        )
         x = self._feed_forward(x, training)
         return x if scores is None else (x, *scores)
 

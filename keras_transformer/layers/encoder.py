@@ -7,12 +7,12 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.block import Block, Stack
+from keras_transformer.layers.transformer_layer import Stack, TransformerLayer
 from keras_transformer.masks import combine_masks
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class EncoderLayer(Block):
+class EncoderLayer(TransformerLayer):
     """Self-attention, then a feed-forward network, each in a `Residual`.
 
     A mask that Keras attached to `x` is combined with `attention_mask` and
@@ -74,8 +74,16 @@ class EncoderLayer(Block):
         return_attention_scores: bool = False,
     ) -> Any:
         scores: list | None = [] if return_attention_scores else None
-        masks = (attention_mask, combine_masks(mask, x_mask))
-        x = self._attend_to_self(x, masks, training, scores)
+        x = self._attend(
+            self.self_attention,
+            self.self_attention_norm,
+            x,
+            memory=None,
+            attention_mask=attention_mask,
+            memory_mask=combine_masks(mask, x_mask),
+            training=training,
+            scores=scores,
+        )
         x = self._feed_forward(x, training)
         return x if scores is None else (x, *scores)
 

@@ -4,11 +4,7 @@ from typing import Any
 
 import keras
 
-from keras_transformer.layers.common import (
-    SameShape,
-    arguments_of,
-    check_sizes,
-)
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.quantized import policy_of
 
 

@@ -8,25 +8,20 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.common import (
-    SameShape,
-    arguments_of,
-    check_ready,
-    check_sizes,
-)
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.support import fields
 
 
 class PositionalEncoding(SameShape):
-    """Base class: adds one vector per position to `x`, `[B, T, d_model]`."""
+    """Base class: adds one vector per position to `x`, `[B, T, d_model]`.
+
+    A subclass has a method `vectors`, which returns the float32 vectors
+    `[T, d_model]` of positions `[T]`.
+    """
 
     def call(self, x: Any) -> Any:
         vectors = self.vectors(ops.arange(ops.shape(x)[1]))
         return x + ops.cast(vectors, x.dtype)
-
-    def vectors(self, positions: Any) -> Any:
-        """Returns the float32 vectors `[T, d_model]` of `[T]` positions."""
-        raise NotImplementedError
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -67,30 +62,23 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
     ) -> None:
         layouts = fields.one_of("interleaved", "halves")
         fields.check_values(layouts, layout=layout)
-        fields.check_values(fields.BOOLEAN, endpoint=endpoint)
-        fields.check_values(fields.NON_NEGATIVE_INTEGER, offset=offset)
         super().__init__(**kwargs)
         self.layout = layout
         self.endpoint = endpoint
         self.offset = offset
 
     def build(self, input_shape: tuple) -> None:
-        self.d_model = d_model = input_shape[-1]
-        needs_pairs = self.layout == "halves" or self.endpoint
-        if needs_pairs and (d_model % 2 or d_model < 4):
-            raise ValueError(
-                "layout='halves' and endpoint need an even d_model of at least "
-                f"4. Received: d_model={d_model}"
-            )
+        self.d_model = input_shape[-1]
 
     def vectors(self, positions: Any) -> Any:
-        check_ready(self, "vectors", positions)
         dimension = ops.arange(self.d_model)
         if self.layout == "interleaved":
-            pair, has_sine = dimension // 2, ops.equal(dimension % 2, 0)
+            pair = dimension // 2
+            has_sine = ops.equal(dimension % 2, 0)
         else:
             half = self.d_model // 2
-            pair, has_sine = dimension % half, dimension < half
+            pair = dimension % half
+            has_sine = dimension < half
         # Dimensions of a pair share the frequency 10000^(-exponent).
         last = self.d_model / 2 - self.endpoint
         exponent = ops.cast(pair, "float32") / last
@@ -144,7 +132,6 @@ class LearnedPositionalEncoding(PositionalEncoding):
         )
 
     def vectors(self, positions: Any) -> Any:
-        check_ready(self, "vectors", positions)
         length = positions.shape[0]
         # Beyond the table JAX returns NaN, and TensorFlow on a GPU zeros.
         if length is not None and length > self.max_length:

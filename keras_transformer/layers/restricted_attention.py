@@ -195,14 +195,6 @@ class RestrictedSelfAttention(MultiHeadAttention):
         **kwargs: Any,
     ) -> None:
         check_sizes(window=window)
-        ours, cls = MultiHeadAttention, type(self)
-        for name in ("unnormalized_scores", "attend"):
-            if getattr(cls, name) is not getattr(ours, name):
-                raise ValueError(
-                    f"`{name}` must not be overridden, because blocks do not "
-                    f"use it. Received: {cls.__name__}.{name}. Override it in "
-                    "a subclass of MultiHeadAttention."
-                )
         super().__init__(num_heads, d_k, d_v, use_bias, **kwargs)
         self.window = window
         self.causal = causal
@@ -215,16 +207,32 @@ class RestrictedSelfAttention(MultiHeadAttention):
         memory_mask: Any = None,
         return_attention_scores: bool = False,
     ) -> Any:
-        masks = (attention_mask, memory_mask)
-        _check(query, memory, *masks)
+        lengths = (query.shape[1], memory.shape[1])
+        if None not in lengths and lengths[0] != lengths[1]:
+            raise ValueError(
+                "A window needs a memory as long as the query. Received: "
+                f"lengths {lengths}. Use MultiHeadAttention instead."
+            )
+        check_masks(attention_mask, memory_mask)
         if return_attention_scores:
             near = window_mask(ops.shape(query)[1], self.window, self.causal)
-            mask = combine_masks(near, attention_mask)
-            return super().call(query, memory, mask, memory_mask, True)
+            return super().call(
+                query,
+                memory,
+                combine_masks(near, attention_mask),
+                memory_mask,
+                return_attention_scores=True,
+            )
         key, value = self.project_memory(memory, positions_of(memory))
         query = self.project_query(query, positions_of(query))
         heads = restricted_dot_product_attention(
-            query, key, value, self.window, self.causal, *masks
+            query,
+            key,
+            value,
+            self.window,
+            self.causal,
+            attention_mask,
+            memory_mask,
         )
         return self._project_output(heads)
 
@@ -235,19 +243,10 @@ class RestrictedSelfAttention(MultiHeadAttention):
 
 def _part(x: Any, start: int, count: Any) -> Any:
     """Returns the next `count` entries of axis 2."""
-    shape = (*ops.shape(x)[:2], count, *ops.shape(x)[3:])
-    starts = [start if axis == 2 else 0 for axis in range(len(shape))]
+    shape = list(ops.shape(x))
+    shape[2] = count
+    starts = [0] * len(shape)
+    starts[2] = start
     # Not x[:, :, start:...]: on TensorFlow the gradient of indexing takes
     # fifty times as long.
     return ops.slice(x, starts, shape)
-
-
-def _check(query: Any, memory: Any, *masks: Any) -> None:
-    lengths = (query.shape[1], memory.shape[1])
-    if None not in lengths and len(set(lengths)) > 1:
-        raise ValueError(
-            "Attention that is restricted to a window needs queries and "
-            f"memory of one length. Received: lengths {lengths}. Use "
-            "MultiHeadAttention for a different memory."
-        )
-    check_masks((query.shape[0], *lengths), *masks)

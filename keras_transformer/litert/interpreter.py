@@ -10,8 +10,8 @@ from pathlib import Path
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import Predictions
-from keras_transformer.litert.listed_output import ListedOutput
+from keras_transformer.decoding.numpy_search import Decoding, Predictions
+from keras_transformer.litert.shortlist import ExportedShortlist, ListedOutput
 from keras_transformer.support import startup
 from keras_transformer.text.ids import padded
 
@@ -53,10 +53,14 @@ class LiteModel:
         with startup.quiet_native_code():
             self.interpreter.allocate_tensors()
 
-    def listed_output(self, template: bytes, ids: np.ndarray) -> ListedOutput:
-        """Returns the product with the rows of some ids, of a shortlist."""
+    def listed_output(
+        self, shortlist: ExportedShortlist, ids: np.ndarray
+    ) -> ListedOutput:
+        """Returns the product with the rows of some ids."""
         rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
-        return ListedOutput(template, ids, rows["rows"], self._threads)
+        content = shortlist.model_with(rows["rows"])
+        product = Interpreter(model_content=content, num_threads=self._threads)
+        return ListedOutput(ids, product.get_signature_runner("output"))
 
     def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """Returns the inputs of a step that belong to the sources.
@@ -71,8 +75,8 @@ class LiteModel:
         if self.window is not None:
             # As `masks.window_mask`: an even window has one more before.
             distance = np.subtract.outer(np.arange(longest), np.arange(longest))
-            reach = self.window // 2, (self.window - 1) // 2
-            is_far = (distance > reach[0]) | (distance < -reach[1])
+            is_before = distance > self.window // 2
+            is_far = is_before | (distance < -((self.window - 1) // 2))
             mask = np.where(is_far, np.float32(_MASKED), mask)
         encode = self.interpreter.get_signature_runner("encode")
         values = encode(
@@ -88,7 +92,7 @@ class LiteModel:
         return values | {"memory_mask": memory_mask}
 
 
-class LiteDecoding:
+class LiteDecoding(Decoding):
     """Decodes token by token. A model has one decoding at a time, the last.
 
     The keys of all K hypotheses lie side by side, and are never reordered when
@@ -106,16 +110,16 @@ class LiteDecoding:
     ) -> None:
         self._interpreter = model.interpreter
         self._inputs = model.inputs
-        self._outputs = outputs = model.outputs
+        self._outputs = model.outputs
         self._window = model.window
         self._output = output
         self._memory = memory
         self._length = 0  # positions decoded so far
         # Inputs with past keys and values, and outputs with the new ones.
         self._past = {
-            name: outputs[f"new_{name}"]
+            name: model.outputs[f"new_{name}"]
             for name in model.inputs
-            if f"new_{name}" in outputs
+            if f"new_{name}" in model.outputs
         }
         self._allocate(_INITIAL_ROOM, beam_size=1)
         for name in self._past:
@@ -125,13 +129,15 @@ class LiteDecoding:
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
         """Decodes one more token; see `numpy_search.beam_search`."""
-        at, room = self._length, self._room
+        at = self._length
+        room = self._room
         if at == room:
             room += min(room, _MAX_ADDED_ROOM)
         # In the first step all hypotheses are the same, and are computed once.
         beam_size = ids.shape[1] if at else 1
         copies = ids.shape[1] // beam_size
-        ids, forced_ids = ids[:, :beam_size], forced_ids[:, :beam_size]
+        ids = ids[:, :beam_size]
+        forced_ids = forced_ids[:, :beam_size].reshape(-1, 1)
         if (room, beam_size) != (self._room, self._beam_size):
             self._move(room, beam_size, self._rows[:, 0])
         if at:
@@ -142,7 +148,6 @@ class LiteDecoding:
         self._put("mask", self._mask[:, None])
         self._put("ids", ids.reshape(-1))
         self._put("position", np.array([at], np.int32))
-        forced_ids = forced_ids.reshape(-1, 1)
         self._put("forced_ids", forced_ids)
         self._interpreter.invoke()
         now = slice(at * beam_size, (at + 1) * beam_size)
@@ -153,14 +158,13 @@ class LiteDecoding:
         own = np.arange(beam_size)
         self._mask[:, own, at * beam_size + own] = 0
         self._length += 1
-        get_tensor, outputs = self._interpreter.get_tensor, self._outputs
         if self._output is None:
             names = ("log_probs", "tokens", "forced_log_probs")
-            arrays = [get_tensor(outputs[name]) for name in names]
+            arrays = [self._get(name) for name in names]
         else:
-            arrays = self._output(get_tensor(outputs["states"]), forced_ids)
+            arrays = self._output(self._get("states"), forced_ids)
         arrays = [x.reshape(*ids.shape, -1) for x in arrays]
-        return Predictions(*(np.repeat(x, copies, axis=1) for x in arrays))
+        return Predictions._make(np.repeat(x, copies, axis=1) for x in arrays)
 
     def keep(self, rows: np.ndarray) -> None:
         """Removes all other sentences."""
@@ -180,7 +184,8 @@ class LiteDecoding:
 
     def _allocate(self, room: int, beam_size: int) -> None:
         """Makes room for positions; deletes the past."""
-        self._room, self._beam_size = room, beam_size
+        self._room = room
+        self._beam_size = beam_size
         batch = len(self._memory["memory_mask"])
         self._rows = np.arange(batch)[:, None]
         self._mask = np.full(  # [B, K, R*K]
@@ -201,6 +206,9 @@ class LiteDecoding:
         self._interpreter.allocate_tensors()
         for name, value in values.items():
             self._put(name, value)
+
+    def _get(self, name: str) -> np.ndarray:
+        return self._interpreter.get_tensor(self._outputs[name])
 
     def _put(self, name: str, value: np.ndarray) -> None:
         self._interpreter.set_tensor(self._inputs[name]["index"], value)

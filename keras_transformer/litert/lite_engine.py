@@ -11,14 +11,11 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import beam_search
-from keras_transformer.decoding.search_arrays import SearchResult
-from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.batches import num_workers
+from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.inference.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
-from keras_transformer.litert.listed_output import ListedOutput
 from keras_transformer.litert.model_pool import ModelPool
+from keras_transformer.litert.shortlist import ExportedShortlist
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
@@ -60,30 +57,14 @@ class LiteEngine(Engine):
         self.dtype = metadata["dtype"]
         self._threads = threads
         self.recommended_workers = min(threads, _MOST_WORKERS)
-        self._use_shortlist, self._shortlist = use_shortlist, None
-        if (shortlist := file.with_name(SHORTLIST_FILE)).exists():
-            arrays = np.load(shortlist)
-            self._shortlist = Shortlist(*map(arrays.get, Shortlist._fields))
-            self._template = arrays["template"].tobytes()
-            self._all_ids = np.arange(arrays["size"], dtype=np.int32)
+        self._use_shortlist = use_shortlist
+        self._exported = ExportedShortlist.find(file.parent)
         self._pool = ModelPool(
             file, tokenizer.pad_id, metadata["attention_window"]
         )
 
-    def _acquire(self) -> AbstractContextManager[LiteModel]:
-        workers = num_workers.get()
+    def _acquire(self, workers: int) -> AbstractContextManager[LiteModel]:
         return self._pool.acquire(self._threads if workers == 1 else 1, workers)
-
-    def _output(
-        self, model: LiteModel, sources: Sequence, prefixes: Sequence | None
-    ) -> ListedOutput | None:
-        """Returns the product with listed rows, or all if prefixes is None."""
-        if self._shortlist is None:
-            return None
-        ids = self._all_ids
-        if self._use_shortlist and prefixes is not None:
-            ids = self._shortlist.ids(sources, prefixes)
-        return model.listed_output(self._template, ids)
 
     def search(
         self,
@@ -92,28 +73,34 @@ class LiteEngine(Engine):
         limits: np.ndarray,
         settings: Search,
         count: int,
+        workers: int = 1,
     ) -> SearchResult:
-        with self._acquire() as model:
-            memory = model.encode(sources)
-            output = self._output(model, sources, prefixes)
-            decoding = LiteDecoding(model, memory, output)
+        with self._acquire(workers) as model:
+            output = None
+            if self._exported is not None:
+                ids = self._exported.all_ids
+                if self._use_shortlist:
+                    ids = self._exported.shortlist.ids(sources, prefixes)
+                output = model.listed_output(self._exported, ids)
+            decoding = LiteDecoding(model, model.encode(sources), output)
             return beam_search(
                 decoding, limits, settings, count, self.special_ids, prefixes
             )
 
     def log_probs(
-        self, sources: Sequence[Ids], targets: Sequence[Ids]
+        self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
     ) -> np.ndarray:
         lengths = np.array([len(target) for target in targets])
-        ids = self.special_ids
-        labels = padded(targets, ids.pad_id)
-        last = np.full((len(targets), 1), ids.bos_id, np.int32)
+        labels = padded(targets, self.special_ids.pad_id)
+        last = np.full((len(targets), 1), self.special_ids.bos_id, np.int32)
         parents = np.zeros_like(last)
         total = np.zeros(len(targets), np.float32)
-        with self._acquire() as model:
-            memory = model.encode(sources)
-            output = self._output(model, sources, None)
-            decoding = LiteDecoding(model, memory, output)
+        with self._acquire(workers) as model:
+            output = None
+            if self._exported is not None:  # scores do not depend on it
+                ids = self._exported.all_ids
+                output = model.listed_output(self._exported, ids)
+            decoding = LiteDecoding(model, model.encode(sources), output)
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)

@@ -14,7 +14,9 @@ class ModelPool:
     """Opens one interpreter per concurrent use."""
 
     def __init__(self, file: Path, pad_id: int, window: int | None) -> None:
-        self._file, self._pad_id, self._window = file, pad_id, window
+        self._file = file
+        self._pad_id = pad_id
+        self._window = window
         self._lock = threading.Lock()
         # Unused models by their number of threads; None is not open yet.
         self._idle: dict[int, queue.LifoQueue] = {}

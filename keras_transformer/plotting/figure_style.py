@@ -4,7 +4,6 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
 from keras_transformer.support.startup import explain_missing_packages
 
@@ -49,7 +48,7 @@ def save_figure(
 
 def new_figure(width: float, height: float, title: str) -> "Figure":
     """Returns a figure with a size in inches, laid out by matplotlib."""
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         from matplotlib.figure import Figure
     figure = Figure(figsize=(width, height), dpi=_DPI, layout="constrained")
     figure.suptitle(title, fontsize=FONT_POINTS + 3, parse_math=False)

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 _CELL = 0.16  # a line of text
 _SMALLEST_MAP = 2.0
 _LABELS = 1.8  # next to a map
-_SMALLEST_FIGURE = (5.0, 4.0)
+_SMALLEST_WIDTH = 5.0
+_SMALLEST_HEIGHT = 4.0
 _LONGEST_LABEL = 20  # characters
 _MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
 
@@ -40,7 +41,8 @@ def translation_figure(
         InputError: If the kind or the layer does not exist, or as in
             `attention_figure`.
     """
-    source, target = attention.source_tokens, attention.target_tokens
+    source = attention.source_tokens
+    target = attention.target_tokens
     kinds = {
         "encoder": ("Encoder self-attention", source, source),
         "decoder": ("Decoder self-attention", target, target),
@@ -55,9 +57,13 @@ def translation_figure(
     if kind == "encoder":
         row_name = "source position"
     column_name = "output" if kind == "decoder" else "source"
-    scores, title = layers[layer - 1], f"{name}, layer {layer}"
-    axis_labels = row_name, f"{column_name} position attended to"
-    return attention_figure(scores, rows, columns, title, axis_labels)
+    return attention_figure(
+        layers[layer - 1],
+        rows,
+        columns,
+        title=f"{name}, layer {layer}",
+        axis_labels=(row_name, f"{column_name} position attended to"),
+    )
 
 
 def attention_figure(
@@ -87,32 +93,24 @@ def attention_figure(
         The figure. Its axes are the heads, in order, and the color bar.
 
     Raises:
-        InputError: If the shape of the scores does not fit the tokens, or
-            there are more than 80 tokens.
+        InputError: If there are more than 80 tokens.
     """
     scores = np.asarray(scores, dtype="float32")
-    expected = (len(rows), len(columns))
-    if scores.ndim != 3 or scores.shape[1:] != expected or not scores.size:
-        raise InputError(
-            "Attention scores must have the shape [heads, rows, columns], "
-            f"here [heads, {expected[0]}, {expected[1]}] with at least one "
-            f"head, row and column. Received: shape {list(scores.shape)}."
-        )
-    if max(expected) > _MOST_TOKENS:
+    if max(len(rows), len(columns)) > _MOST_TOKENS:
         raise InputError(
             f"A figure shows at most {_MOST_TOKENS} tokens per side. Received: "
-            f"{expected[0]} rows and {expected[1]} columns. Use "
+            f"{len(rows)} rows and {len(columns)} columns. Use "
             "kt.plotting.attention_page, which has no limit."
         )
     grid_columns = min(len(scores), 2 if len(scores) <= 4 else 4)
     grid_rows = -(-len(scores) // grid_columns)
-    map_height, map_width = (
-        max(count * _CELL, _SMALLEST_MAP) + _LABELS for count in expected
+    width = grid_columns * (max(len(columns) * _CELL, _SMALLEST_MAP) + _LABELS)
+    height = grid_rows * (max(len(rows) * _CELL, _SMALLEST_MAP) + _LABELS)
+    figure = new_figure(
+        max(width, _SMALLEST_WIDTH), max(height, _SMALLEST_HEIGHT), title
     )
-    width = max(grid_columns * map_width, _SMALLEST_FIGURE[0])
-    height = max(grid_rows * map_height, _SMALLEST_FIGURE[1])
-    figure = new_figure(width, height, title)
-    rows, columns = _labels(rows), _labels(columns)
+    rows = _labels(rows)
+    columns = _labels(columns)
     style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
     figure.supylabel(axis_labels[0], **style)
     figure.supxlabel(axis_labels[1], **style)

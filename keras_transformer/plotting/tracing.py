@@ -2,94 +2,32 @@
 
 import dataclasses
 import os
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
-from keras_transformer.decoding import BeamSearcher, BeamState, Candidates
+from keras_transformer.decoding.beam import BeamSearcher, BeamState, Candidates
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
 from keras_transformer.support import fields
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write, check_output
 
 
 @dataclasses.dataclass(frozen=True)
-class Token:
-    """A token that the model may write next."""
-
-    piece: str  # as in the vocabulary
-    probability: float  # P(token | source, hypothesis)
-
-
-@dataclasses.dataclass(frozen=True)
-class LiveHypothesis:
-    """A hypothesis without end token, and its most probable next tokens."""
-
-    pieces: list[str]  # "<s>" first
-    log_prob: float  # log P, a natural logarithm
-    best: list[Token]
-
-
-@dataclasses.dataclass(frozen=True)
-class Continuation:
-    """One of the 2K best hypotheses that are one token longer."""
-
-    parent: int  # index of the hypothesis that it continues
-    token: Token  # the new token
-    log_prob: float  # log P, including this token
-    score: float  # log P / length penalty, as if it ended here
-    fate: Literal["live", "finished", "pruned"]
-
-
-@dataclasses.dataclass(frozen=True)
-class FinishedHypothesis:
-    """A hypothesis with an end token."""
-
-    pieces: list[str]  # the end token last
-    text: str  # the pieces as text
-    log_prob: float  # log P
-    length_penalty: float
-    score: float  # log P / length penalty
-
-
-@dataclasses.dataclass(frozen=True)
-class TraceStep:
-    """One step of a search."""
-
-    length: int  # tokens of the hypotheses after this step
-    length_penalty: float  # of this length
-    hypotheses: list[LiveHypothesis]  # live before this step, best first
-    continuations: list[Continuation]  # best first
-    finished: list[FinishedHypothesis]  # the K best so far, best first
-
-
-@dataclasses.dataclass(frozen=True)
-class SearchTrace:
-    """All steps of a search."""
-
-    search: BeamSearch  # its settings
-    max_length: int  # tokens that a hypothesis may have
-    steps: list[TraceStep]  # in order, at least one
-
-    @property
-    def finished(self) -> list[FinishedHypothesis]:
-        """The finished hypotheses, best first.
-
-        Only those that the translator returns are certain to be the best.
-        """
-        return self.steps[-1].finished
-
-
-@dataclasses.dataclass(frozen=True)
 class Trace:
-    """A text's greedy search and beam search, step by step."""
+    """A text's greedy search and beam search, step by step.
+
+    A search is the dictionary that the page reads as JSON, see `_Recorder`: its
+    settings, the maximum length, and the steps in order, at least one.
+    """
 
     source: str  # the text
     source_pieces: list[str]  # the end token last
-    greedy: SearchTrace  # the same search with one hypothesis
-    beam: SearchTrace  # the translator's search
+    greedy: dict[str, Any]  # the same search with one hypothesis
+    beam: dict[str, Any]  # the translator's search
 
     def to_html(self, hypothesis: int = 0) -> HtmlPage:
         """Returns a page that draws the beam as a tree.
@@ -100,10 +38,11 @@ class Trace:
         Raises:
             InputError: If the search did not find that many translations.
         """
-        is_found = fields.integer_from(0, len(self.beam.finished) - 1)
+        finished = self.beam["steps"][-1]["finished"]
+        is_found = fields.integer_from(0, len(finished) - 1)
         fields.check_values(is_found, hypothesis=hypothesis)
-        data = dataclasses.asdict(self)
-        data |= {"hypothesis": hypothesis, "formula": self.beam.search.formula}
+        formula = BeamSearch(**self.beam["search"]).formula
+        data = {**vars(self), "hypothesis": hypothesis, "formula": formula}
         title = f"Search: {self.source}"
         return render_page(__package__, "trace.html", title, data)
 
@@ -143,106 +82,142 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     ```
     """
     fields.check_values(fields.POSITIVE_INTEGER, num_tokens=num_tokens)
-    translator.check_trace()
+    if not translator.has_trace:
+        raise InputError(
+            "A trace needs a run on the TensorFlow backend, and beam search. "
+            f"Received: search={translator.search}"
+        )
     text, ids = translator.read_one(text)
-    limit = int(translator.limits([ids], [[]])[0])
+    limit = int(translator.backend.limits([ids], [[]])[0])
     ids = [*ids, translator.tokenizer.source_eos_id]
     num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
-    recorder = _Recorder(translator, text, ids, limit, num_tokens)
-    greedy = dataclasses.replace(translator.search, beam_size=1)
+
+    def record(search: BeamSearch, count: int) -> dict[str, Any]:
+        searcher, state = translator.engine.graphs.beam_search_steps(
+            ids, limit, search, count
+        )
+        recorder = _Recorder(searcher, translator, text, num_tokens)
+        return {
+            "search": dataclasses.asdict(search),
+            "max_length": limit,
+            "steps": recorder.steps(state),
+        }
+
     return Trace(
-        text,
-        translator.tokenizer.source.pieces(ids),
-        recorder.run(greedy, 1),
-        recorder.run(translator.search, translator.num_translations),
+        source=text,
+        source_pieces=translator.tokenizer.source.pieces(ids),
+        greedy=record(dataclasses.replace(translator.search, beam_size=1), 1),
+        beam=record(translator.search, translator.num_translations),
     )
 
 
 @dataclasses.dataclass(frozen=True)
 class _Recorder:
-    """Runs a search for one source, and records its steps."""
+    """Takes the steps of a search, and describes each.
 
+    `log_prob` is log P, a natural logarithm; `score` is log P / length penalty.
+    """
+
+    searcher: BeamSearcher
     translator: Translator
     text: str
-    ids: list[int]  # the end token last
-    limit: int  # tokens of a hypothesis
     num_tokens: int
 
-    def run(self, search: BeamSearch, count: int) -> SearchTrace:
-        searcher, state = self.translator.engine.beam_search_steps(
-            self.ids, self.limit, search, count
-        )
+    def steps(self, state: BeamState) -> list[dict[str, Any]]:
         steps = []
-        while searcher.can_win(state)[0]:
-            log_probs, before = searcher.predict(state)
-            candidates = searcher.candidates(before, log_probs)
-            state = searcher.advance(before, candidates)
-            best = tf.math.top_k(log_probs, self.num_tokens)
-            states = (x._replace(cache=()) for x in (before, state))
-            arrays = (*states, candidates, *best)
-            arrays = tf.nest.map_structure(np.asarray, arrays)
-            steps.append(self._step(searcher, *arrays))
-        return SearchTrace(search, self.limit, steps)
+        while self.searcher.can_win(state)[0]:
+            log_probs, before = self.searcher.predict(state)
+            candidates = self.searcher.candidates(before, log_probs)
+            state = self.searcher.advance(before, candidates)
+            best, tokens = tf.math.top_k(log_probs, self.num_tokens)
+            old = _first_row(before._replace(cache=()))
+            new = _first_row(state._replace(cache=()))
+            candidates = _first_row(candidates)
+            tokens = _first_row(tokens)
+            step = {
+                "length": int(new.index),  # of the hypotheses after this step
+                "length_penalty": self._penalty(new.index),
+                "hypotheses": self._live(old, tokens, _first_row(best)),
+                "continuations": self._continuations(old, new, candidates),
+                "finished": self._finished(new),
+            }
+            steps.append(step)
+        return steps
 
-    def _step(
-        self,
-        searcher: BeamSearcher,
-        before: BeamState,
-        after: BeamState,
-        candidates: Candidates,
-        log_probs: np.ndarray,
-        tokens: np.ndarray,
-    ) -> TraceStep:
-        """Returns a step; `log_probs` and `tokens` are `[1, K, count]`."""
-        hypotheses = [
-            LiveHypothesis(
-                self._pieces([searcher.bos_id, *before.live_ids[0, slot]]),
-                float(before.live_log_probs[0, slot]),
-                list(map(self._token, tokens[0, slot], log_probs[0, slot])),
-            )
-            for slot in np.flatnonzero(np.isfinite(before.live_log_probs))
+    def _live(
+        self, state: BeamState, tokens: np.ndarray, log_probs: np.ndarray
+    ) -> list[dict[str, Any]]:
+        """Describes live hypotheses; `tokens` are the most probable next."""
+        bos_id = self.searcher.ids.bos_id
+        return [
+            {
+                "pieces": self._pieces([bos_id, *state.live_ids[slot]]),
+                "log_prob": float(state.live_log_probs[slot]),
+                "best": list(map(self._token, tokens[slot], log_probs[slot])),
+            }
+            for slot in np.flatnonzero(np.isfinite(state.live_log_probs))
         ]
-        length = int(after.index)
-        penalty = _penalty(searcher, length)
+
+    def _continuations(
+        self, before: BeamState, after: BeamState, candidates: Candidates
+    ) -> list[dict[str, Any]]:
+        """Describes the 2K best hypotheses that are one token longer."""
         is_live = np.isfinite(after.live_log_probs)
-        last_ids, parents = after.last_ids[is_live], after.parents[is_live]
-        live = set(zip(last_ids, parents, strict=True))
+        live_ids = after.last_ids[is_live]
+        live = set(zip(live_ids, after.parents[is_live], strict=True))
         continuations = []
         for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
-            token_id, parent, log_prob = (x[0, rank] for x in candidates)
+            token_id = candidates.tokens[rank]
+            parent = candidates.parents[rank]
+            log_prob = candidates.log_probs[rank]
+            is_best = rank < self.searcher.settings.beam_size
             fate = "live" if (token_id, parent) in live else "pruned"
-            is_best = rank < searcher.settings.beam_size
-            if is_best and token_id == searcher.eos_id:
+            if is_best and token_id == self.searcher.ids.eos_id:
                 fate = "finished"
-            parent_log_prob = before.live_log_probs[0, parent]
-            token = self._token(token_id, log_prob - parent_log_prob)
-            scores = float(log_prob), float(log_prob) / penalty
-            continuation = Continuation(int(parent), token, *scores, fate)
+            gained = log_prob - before.live_log_probs[parent]
+            continuation = {
+                "parent": int(parent),  # index of the hypothesis it continues
+                "token": self._token(token_id, gained),
+                "log_prob": float(log_prob),
+                # As if it ended here.
+                "score": float(log_prob) / self._penalty(after.index),
+                "fate": fate,
+            }
             continuations.append(continuation)
-        finished = self._finished(searcher, after)
-        return TraceStep(length, penalty, hypotheses, continuations, finished)
+        return continuations
 
-    def _finished(
-        self, searcher: BeamSearcher, state: BeamState
-    ) -> list[FinishedHypothesis]:
+    def _finished(self, state: BeamState) -> list[dict[str, Any]]:
+        """Describes the K best so far; a later one may be better."""
+        tokenizer = self.translator.tokenizer
         finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
-            ids = state.finished_ids[0, slot, : state.finished_lengths[0, slot]]
-            translator, pieces = self.translator, self._pieces(ids)
-            task, tokenizer = translator.task, translator.tokenizer
-            text, _ = task.decode(tokenizer, ids, self.text)
-            penalty = _penalty(searcher, len(ids))
-            score = float(state.finished_scores[0, slot])
-            scores = score * penalty, penalty, score
-            finished.append(FinishedHypothesis(pieces, text, *scores))
+            ids = state.finished_ids[slot, : state.finished_lengths[slot]]
+            text, _ = self.translator.task.decode(tokenizer, ids, self.text)
+            penalty = self._penalty(len(ids))
+            score = float(state.finished_scores[slot])
+            hypothesis = {
+                "pieces": self._pieces(ids),
+                "text": text,
+                "log_prob": score * penalty,
+                "length_penalty": penalty,
+                "score": score,
+            }
+            finished.append(hypothesis)
         return finished
 
     def _pieces(self, ids: Any) -> list[str]:
         return self.translator.tokenizer.target.pieces(np.asarray(ids))
 
-    def _token(self, token_id: int, log_prob: float) -> Token:
-        return Token(self._pieces([token_id])[0], float(np.exp(log_prob)))
+    def _token(self, token_id: int, log_prob: float) -> dict[str, Any]:
+        piece = self._pieces([token_id])[0]
+        return {"piece": piece, "probability": float(np.exp(log_prob))}
+
+    def _penalty(self, length: int) -> float:
+        return float(self.searcher.settings.penalty(np.float32(length)))
 
 
-def _penalty(searcher: BeamSearcher, length: int) -> float:
-    return float(searcher.settings.penalty(np.float32(length)))
+def _first_row(values: Any) -> Any:
+    """Returns tensors of one sentence as arrays without the batch axis."""
+    return tf.nest.map_structure(
+        lambda x: x.numpy()[0] if x.shape.rank else x.numpy(), values
+    )

@@ -43,8 +43,9 @@ def training_figure(
     for axes, (label, lines) in zip(grid, panels.items(), strict=True):
         figure_style.style_axes(axes, "step", label)
         for line, name in lines.items():
-            points = [(row["step"], row[name]) for row in rows if name in row]
-            if points:
-                axes.plot(*zip(*points, strict=True), label=line)
+            logged = [row for row in rows if name in row]
+            steps = [row["step"] for row in logged]
+            if logged:
+                axes.plot(steps, [row[name] for row in logged], label=line)
         axes.legend(**figure_style.LEGEND)
     return figure

@@ -13,34 +13,27 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.runs.weight_files import (
-    load_weights,
-    read_attribute,
-    save_weights,
-    step_of,
-)
+from keras_transformer.runs.checkpoints import CheckpointFolder
+from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support import files
-from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import check_types, read_json
+from keras_transformer.support.errors import (
+    InputError,
+    explain_damage,
+    name_file,
+)
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
-    import keras
-
     from keras_transformer.model import Transformer
 
-_REQUEST = "train.yaml"
-_CHECKPOINT = "step-{step:08d}.weights.h5"
-_TYPES = {
-    **dict.fromkeys(("model", "statistics"), dict),
-    **dict.fromkeys(("task", "tokenizer"), str),
-    "languages": list,
-}
+_TYPES = dict(
+    model=dict, statistics=dict, task=str, tokenizer=str, languages=list
+)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run:
+class Run(CheckpointFolder):
     """A run folder, as described by its `config.json`."""
 
     path: Path
@@ -63,31 +56,30 @@ class Run:
         Raises:
             InputError: If it is not a run, or its `config.json` is damaged.
         """
-        path = Path(path)
-        file = path / "config.json"
-        try:
-            values = read_json(file)
-        except (FileNotFoundError, NotADirectoryError) as error:
+        file = Path(path, "config.json")
+        if not file.exists():
             problem = "has no config.json"
-            if not path.exists():
+            if not os.path.exists(path):
                 problem = "does not exist"
             raise InputError(
                 "A model must be a folder that `keras-transformer train`, "
                 "`average`, `import` or `export` wrote, or en-de. Received: "
                 f"{path}, which {problem}"
-            ) from error
-        check_types(file, values, _TYPES)
-        task, search = find_task(values["task"]), values.get("search")
-        search = search and BeamSearch.from_dict(search, str(file))
-        source, target = values["languages"]
+            )
+        values = files.read_json(file)
+        files.check_types(file, values, _TYPES)
+        task = find_task(values["task"])
+        search = task.search
+        if values.get("search"):
+            search = BeamSearch.from_dict(values["search"], str(file))
         with name_file(file):
             config = TransformerConfig.from_dict(values["model"])
         return cls(
-            path=path,
+            path=file.parent,
             config=config,
             task=task,
-            search=search or task.search,
-            languages=(source, target),
+            search=search,
+            languages=tuple(values["languages"]),
             statistics=values["statistics"],
             tokenizer_digest=values["tokenizer"],
         )
@@ -117,39 +109,21 @@ class Run:
             statistics: Numbers and origin of the training data.
             request: The arguments of its training, if any.
         """
-        task = task or TranslationTask()
-        run = cls(
-            path=Path(path),
-            config=config,
-            task=task,
-            search=search or task.search,
-            languages=languages,
-            statistics=dict(statistics or {}),
-            tokenizer_digest=tokenizer.digest,
-        )
-        (run.path / "checkpoints").mkdir(parents=True)
-        tokenizer.save_files(run.path)
-        if request is not None:
-            run.save_request(request)
+        Path(path, "checkpoints").mkdir(parents=True)
+        tokenizer.save_files(path)
         values = {
-            "task": task.name,
+            "task": (task or TranslationTask()).name,
             "model": config.to_dict(),
-            "search": search and dataclasses.asdict(search),
+            "search": None if search is None else dataclasses.asdict(search),
             "languages": languages,
-            "statistics": run.statistics,
+            "statistics": dict(statistics or {}),
             "tokenizer": tokenizer.digest,
         }
-        files.write_json(run.path / "config.json", values)
+        files.write_json(Path(path, "config.json"), values)
+        run = cls.open(path)
+        if request is not None:
+            run.save_request(request)
         return run
-
-    def checkpoints(self) -> list[Path]:
-        """Returns the numbered checkpoints, oldest first."""
-        return sorted(self.path.glob("checkpoints/step-[0-9]*.weights.h5"))
-
-    @property
-    def best_path(self) -> Path:
-        """The checkpoint with the best validation score."""
-        return self.path / "checkpoints" / "best.weights.h5"
 
     @property
     def state_path(self) -> Path:
@@ -167,9 +141,10 @@ class Run:
         for row in self.results():
             # The name of the best does not identify its step.
             if (row["checkpoint"], row["step"]) == (checkpoint.name, step):
-                data, split = row.get("data"), row["split"]
-                is_own = data in (None, self.statistics.get("corpus"))
-                results[split if is_own else f"{split} of {data}"] = row
+                name = row["split"]
+                if row.get("data") not in (None, self.statistics.get("corpus")):
+                    name += f" of {row['data']}"
+                results[name] = row
         return {
             "run": self.path.resolve().name,
             "checkpoint": checkpoint.name,
@@ -182,26 +157,6 @@ class Run:
             "request": self.request,
             "results": results,
         }
-
-    def find_checkpoint(self, name: str | int | None = None) -> Path:
-        """Returns the checkpoint of a step, `"best"` or by default `"last"`."""
-        checkpoints = self.checkpoints()
-        if not checkpoints:
-            raise InputError(
-                f"{self.path} has no checkpoint yet. Wait, or resume the "
-                "training."
-            )
-        by_name = {str(step_of(path)): path for path in checkpoints}
-        if self.best_path.exists():
-            by_name["best"] = self.best_path
-        by_name["last"] = checkpoints[-1]
-        checkpoint = by_name.get("last" if name is None else str(name))
-        if checkpoint is None:
-            raise InputError(
-                f"{self.path} has the checkpoints {', '.join(by_name)}. "
-                f"Received: checkpoint={name}"
-            )
-        return checkpoint
 
     @functools.cached_property
     def tokenizer(self) -> Tokenizer:
@@ -218,32 +173,33 @@ class Run:
     @functools.cached_property
     def request(self) -> dict[str, Any]:
         """The arguments of its training; {} for an imported model."""
-        import yaml
-
-        file = self.path / _REQUEST
+        file = self.path / "train.yaml"
         if not file.exists():
             return {}
+        flags = files.read_yaml(file.read_bytes(), file)
         advice = "Restore it: it repeats the flags of the training."
-        with files.explain_damage(file, "a YAML file of flags", advice):
-            flags = yaml.safe_load(file.read_text("utf-8"))
+        with explain_damage(file, "a YAML file of flags", advice):
             return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:
         """Writes `train.yaml`, for `train --config`."""
         import yaml
 
-        values = {name: x for name, x in request.items() if x is not None}
         # Numbers of NumPy become those of Python.
-        values = json.loads(json.dumps(values, default=lambda x: x.item()))
-        flags = {name.replace("_", "-"): x for name, x in values.items()}
-        with files.atomic_write(self.path / _REQUEST) as partial:
+        values = json.loads(json.dumps(request, default=lambda x: x.item()))
+        flags = {
+            name.replace("_", "-"): value
+            for name, value in values.items()
+            if value is not None
+        }
+        with files.atomic_write(self.path / "train.yaml") as partial:
             text = yaml.safe_dump(flags, sort_keys=False, allow_unicode=True)
             partial.write_text(text, "utf-8")
 
     def results(self) -> list[dict[str, Any]]:
         """Returns the scores that `evaluate` measured, the newest last."""
         file = self.path / "results.json"
-        return read_json(file) if file.exists() else []
+        return files.read_json(file) if file.exists() else []
 
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None
@@ -264,23 +220,3 @@ class Run:
         model = Transformer(self.config, dtype=dtype)
         load_weights(model, checkpoint)
         return model
-
-    def save_checkpoint(
-        self, model: "keras.Model", step: int, max_to_keep: int
-    ) -> Path:
-        """Writes the weights, and deletes all but the newest checkpoints."""
-        path = self.path / "checkpoints" / _CHECKPOINT.format(step=step)
-        save_weights(model, path, step)
-        checkpoints = self.checkpoints()
-        # Later steps are from before the training was resumed.
-        kept = [x for x in checkpoints if step_of(x) <= step][-max_to_keep:]
-        for checkpoint in set(checkpoints).difference(kept):
-            checkpoint.unlink()
-        return path
-
-    def save_best(self, model: "keras.Model", step: int, score: float) -> None:
-        """Writes the weights unless an earlier validation score is better."""
-        path = self.best_path
-        if path.exists() and score < read_attribute(path, "score"):
-            return
-        save_weights(model, path, step, score=score)

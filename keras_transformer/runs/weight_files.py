@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support import files
+from keras_transformer.support.errors import explain_damage
 
 if TYPE_CHECKING:
     import h5py
@@ -16,9 +17,9 @@ if TYPE_CHECKING:
 _HDF5_OVERHEAD = 8 * 1024  # bytes per variable; 2 KiB were measured
 
 _explain_damage = functools.partial(
-    files.explain_damage,
-    expected="the weights of the model in config.json",
-    advice="Delete it to use the one before.",
+    explain_damage,
+    expected="a checkpoint of the model in config.json",
+    advice="Delete it to fall back to the previous one.",
 )
 
 
@@ -35,7 +36,8 @@ def load_weights(model: "keras.Model", path: Path) -> None:
         with h5py.File(path) as file:
             check_checksum(file)
         model.load_weights(path)
-        if invalid := not_finite(model.weights):
+        invalid = not_finite(model.weights)
+        if invalid:
             raise ValueError(f"NaN or infinity in {invalid[0]}")
 
 
@@ -44,7 +46,8 @@ def save_weights(
 ) -> None:
     """Writes the weights of a model after a step, atomically."""
     import h5py
-    import keras
+
+    from keras_transformer.fit.keras_overrides import save_without_optimizer
 
     path.parent.mkdir(exist_ok=True)
     sizes = [4 * math.prod(w.shape) + _HDF5_OVERHEAD for w in model.weights]
@@ -52,12 +55,10 @@ def save_weights(
         # HDF5 aborts the process when it finds the disk full.
         files.reserve_disk_space(partial, sum(sizes))
         # The training state contains the optimizer, which is twice as large.
-        optimizer = getattr(model, "optimizer", None)
-        options = dict(overwrite=True, objects_to_skip=[optimizer])
-        keras.saving.save_weights(model, partial, **options)
+        save_without_optimizer(model, partial)
         with h5py.File(partial, "a") as file:
             file.attrs.update(step=step, **attributes)
-            write_checksum(file)
+            file.attrs["sha256"] = checksum(file)
 
 
 def step_of(path: Path) -> int:
@@ -76,18 +77,14 @@ def read_attribute(path: Path, name: str) -> Any:
         return file.attrs[name]
 
 
-def write_checksum(file: "h5py.File") -> None:
-    """Adds the checksum of all weights and attributes to a file."""
-    file.attrs["sha256"] = _checksum(file)
-
-
 def check_checksum(file: "h5py.File") -> None:
     """Raises ValueError if a file has changed since it was written."""
-    if file.attrs["sha256"] != _checksum(file):
+    if file.attrs["sha256"] != checksum(file):
         raise ValueError("a different SHA-256 than when it was written")
 
 
-def _checksum(file: "h5py.File") -> str:
+def checksum(file: "h5py.File") -> str:
+    """Returns the SHA-256 of all weights and attributes."""
     digest = hashlib.sha256()
 
     def add(name: str, value: "h5py.Dataset | h5py.Group") -> None:

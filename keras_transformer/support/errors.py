@@ -1,4 +1,4 @@
-"""The exception for invalid user input."""
+"""The exceptions for invalid user input."""
 
 import contextlib
 import os
@@ -24,6 +24,10 @@ class InputError(ValueError):
         self.argument = argument
 
 
+class MissingPackageError(InputError, ModuleNotFoundError):
+    """Raised if an optional package is not installed."""
+
+
 @contextlib.contextmanager
 def name_file(path: str | os.PathLike) -> Iterator[None]:
     """Puts the name of a file before the message of an `InputError`."""
@@ -31,3 +35,25 @@ def name_file(path: str | os.PathLike) -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(f"{path} cannot be used. {error}") from error
+
+
+@contextlib.contextmanager
+def explain_damage(
+    path: str | os.PathLike, expected: str, advice: str = ""
+) -> Iterator[None]:
+    """Turns the errors of a damaged file into an `InputError`.
+
+    Errors of the system are not damage: the file was not read.
+    """
+    try:
+        yield
+    except (InputError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file may raise anything
+        if getattr(error, "errno", None):
+            raise
+        problem = " ".join(str(error).split())[:200]
+        if not isinstance(error, ValueError | OSError):
+            problem = f"{type(error).__name__}: {problem}"
+        message = f"{path} must be {expected}. Received: {problem}. {advice}"
+        raise InputError(message.strip()) from error

@@ -5,11 +5,11 @@ Docstrings, error messages and command-line flags of `TransformerConfig` and
 """
 
 import dataclasses
-import functools
 import inspect
 import math
 import textwrap
 from collections.abc import Callable
+from types import UnionType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -20,9 +20,9 @@ from keras_transformer.support.errors import InputError
 class Rule(NamedTuple):
     """Which values a field accepts."""
 
-    is_type: Callable[[Any], bool]
+    value_type: type | UnionType
     expected: str  # as in "NAME must be EXPECTED"
-    # Whether a number is in the range. Tensors are compared element by element.
+    # Whether a value is in the range. Tensors are compared element by element.
     in_range: Callable[[Any], Any] = lambda value: True
     choices: tuple[str, ...] = ()
 
@@ -30,52 +30,48 @@ class Rule(NamedTuple):
         """Returns whether a value is valid."""
         if isinstance(value, np.generic):
             value = value.item()
-        return self.is_type(value) and bool(self.in_range(value))
+        if isinstance(value, bool):  # an integer in Python
+            return self.value_type is bool
+        return isinstance(value, self.value_type) and bool(self.in_range(value))
 
 
-def _is_integer(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool)
-
-
-def _is_number(value: Any) -> bool:
-    is_finite = isinstance(value, float) and math.isfinite(value)
-    # Far larger integers overflow as floats.
-    return (_is_integer(value) and abs(value) < 2**63) or is_finite
-
-
-_integer = functools.partial(Rule, _is_integer)
-_number = functools.partial(Rule, _is_number)
-
-POSITIVE_INTEGER = _integer("a positive integer", lambda x: x > 0)
-NON_NEGATIVE_INTEGER = _integer("a non-negative integer", lambda x: x >= 0)
-POSITIVE_NUMBER = _number(
-    "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
+_NUMBER = int | float
+POSITIVE_INTEGER = Rule(int, "a positive integer", lambda x: x > 0)
+NON_NEGATIVE_INTEGER = Rule(int, "a non-negative integer", lambda x: x >= 0)
+POSITIVE_NUMBER = Rule(
+    _NUMBER, "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
 )
-NON_NEGATIVE_NUMBER = _number(
-    "a non-negative, finite number", lambda x: (x >= 0) & (x < math.inf)
+NON_NEGATIVE_NUMBER = Rule(
+    _NUMBER,
+    "a non-negative, finite number",
+    lambda x: (x >= 0) & (x < math.inf),
 )
-FRACTION = _number("a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
-POSITIVE_FRACTION = _number("a number in (0, 1]", lambda x: (x > 0) & (x <= 1))
-SEED = _integer(
-    "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
+FRACTION = Rule(_NUMBER, "a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
+POSITIVE_FRACTION = Rule(
+    _NUMBER, "a number in (0, 1]", lambda x: (x > 0) & (x <= 1)
 )
-BOOLEAN = Rule(lambda value: isinstance(value, bool), "True or False")
+SEED = Rule(
+    int, "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
+)
+BOOLEAN = Rule(bool, "True or False")
 
 
-def _from(make: Callable, noun: str, least: float, most: float) -> Rule:
-    expected = f"{noun} from {least} to {most}"
-    return make(expected, lambda x: (x >= least) & (x <= most))
+def integer_from(least: int, most: int) -> Rule:
+    """Returns the rule for integers in a range, with both ends."""
+    expected = f"an integer from {least} to {most}"
+    return Rule(int, expected, lambda x: (x >= least) & (x <= most))
 
 
-# The rules that a value must be in a range, with both ends.
-integer_from = functools.partial(_from, _integer, "an integer")
-number_from = functools.partial(_from, _number, "a number")
+def number_from(least: float, most: float) -> Rule:
+    """Returns the rule for numbers in a range, with both ends."""
+    expected = f"a number from {least} to {most}"
+    return Rule(_NUMBER, expected, lambda x: (x >= least) & (x <= most))
 
 
 def one_of(*choices: str) -> Rule:
     """Returns the rule that a value must be one of some strings."""
     expected = f"one of {', '.join(choices)}"
-    return Rule(lambda value: value in choices, expected, choices=choices)
+    return Rule(str, expected, lambda value: value in choices, choices)
 
 
 def described(
@@ -83,7 +79,8 @@ def described(
 ) -> Any:
     """Returns a dataclass field; it may be None if its default is None.
 
-    The description is in lower case and without a full stop.
+    The description begins with a verb or a noun, in lower case, and names no
+    other field: it is the help of a flag, too. It has no full stop.
     """
     metadata = {"rule": rule, "description": description}
     return dataclasses.field(default=default, metadata=metadata)
@@ -94,34 +91,26 @@ def check_values(rule: Rule, **values: Any) -> None:
     for name, value in values.items():
         if not rule.accepts(value):
             raise InputError(
-                f"{name} must be {rule.expected}. Received: {name}={value!r}"
+                f"must be {rule.expected}. Received: {value!r}", argument=name
             )
 
 
 def check_fields(record: Any) -> None:
-    """Checks all described fields of a dataclass instance.
+    """Raises an InputError unless all described fields are valid.
 
     NumPy scalars become Python numbers. A field may also be a symbolic
     tensor, such as an input of an exported signature. The graph has to check
     its value with `Rule.in_range`.
     """
-    problems = []
     for field in dataclasses.fields(record):
-        rule, value = field.metadata["rule"], getattr(record, field.name)
+        value = getattr(record, field.name)
         if isinstance(value, np.generic):
             value = value.item()
             object.__setattr__(record, field.name, value)
-        optional = field.default is None
-        if hasattr(value, "graph"):  # a symbolic tensor
-            continue
-        if not (optional and value is None) and not rule.accepts(value):
-            problems.append(
-                f"{field.name} must be {rule.expected}"
-                f"{' or None' if optional else ''}. "
-                f"Received: {field.name}={value!r}"
-            )
-    if problems:
-        raise InputError("\n".join(problems))
+        is_absent = value is None and field.default is None
+        is_symbolic = hasattr(value, "graph")
+        if not is_absent and not is_symbolic:
+            check_values(field.metadata["rule"], **{field.name: value})
 
 
 def document_fields(cls: type) -> type:
@@ -135,10 +124,6 @@ def document_fields(cls: type) -> type:
         lines += textwrap.wrap(
             text, 80, initial_indent=" " * 4, subsequent_indent=" " * 8
         )
-    lines += [
-        "",
-        "Raises:",
-        "    InputError: If values are invalid; the message lists all of them.",
-    ]
+    lines += ["", "Raises:", "    InputError: If a value is invalid."]
     cls.__doc__ = inspect.cleandoc(cls.__doc__) + "\n\n" + "\n".join(lines)
     return cls

@@ -1,4 +1,4 @@
-"""Checking names of files and folders, and writing them atomically."""
+"""Reads JSON and YAML, and writes files and folders atomically."""
 
 import contextlib
 import json
@@ -8,8 +8,9 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.locks import locked
+from keras_transformer.support.startup import explain_missing_packages
 
 
 @contextlib.contextmanager
@@ -25,10 +26,6 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         yield partial
         sync(partial)
         os.replace(partial, path)
-    except OSError as error:
-        if error.errno and not error.filename:
-            raise OSError(error.errno, error.strerror, str(path)) from error
-        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -114,48 +111,45 @@ def _is_free(path: Path) -> bool:
 
 def read_json(path: str | os.PathLike) -> Any:
     """Returns the value in a file; raises InputError if it is not JSON."""
-    try:
+    with explain_damage(path, "JSON"):
         return json.loads(Path(path).read_bytes())
-    except (ValueError, RecursionError) as error:
-        raise InputError(
-            f"{path} is not valid JSON. Received: {error}"
-        ) from error
 
 
-@contextlib.contextmanager
-def explain_damage(
-    path: str | os.PathLike, expected: str, advice: str
-) -> Iterator[None]:
-    """Turns the errors of a damaged file into an InputError.
+def read_yaml(
+    content: bytes | str, name: str | os.PathLike, as_texts: bool = False
+) -> Any:
+    """Returns the value of a YAML document; `name` is its name in errors.
 
-    Errors of the system are not damage: the file was not read. They name it.
+    With `as_texts`, numbers and words like `no` stay strings, and what is null
+    is left out.
     """
-    try:
-        yield
-    except (InputError, MemoryError):
-        raise
-    except Exception as error:  # a damaged file may raise anything
-        if code := getattr(error, "errno", None):
-            raise OSError(code, error.strerror, str(path)) from error
-        problem = f"{error!s:.200}"
-        if not isinstance(error, ValueError | OSError):
-            problem = f"{type(error).__name__}: {problem}"
-        raise InputError(
-            f"{path} must be {expected}. Received: {problem}. {advice}"
-        ) from error
+    with explain_missing_packages():
+        import yaml
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    with explain_damage(name, "YAML"):
+        if as_texts:
+            return _as_texts(yaml.compose(content, loader))
+        return yaml.load(content, loader)
+
+
+def _as_texts(node: Any) -> Any:
+    """Returns the value of a YAML node."""
+    if node.id == "mapping":
+        null = "tag:yaml.org,2002:null"
+        return {x.value: _as_texts(y) for x, y in node.value if y.tag != null}
+    if node.id == "sequence":
+        return [_as_texts(item) for item in node.value]
+    return node.value
 
 
 def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:
     """Raises InputError unless a JSON object contains values of these types."""
-    if not isinstance(values, dict):
-        raise InputError(
-            f"{file} must contain a JSON object. Received: {values!r:.100}"
-        )
     for name, cls in types.items():
-        if not isinstance(values.get(name), cls):
+        value = values.get(name) if isinstance(values, dict) else None
+        if not isinstance(value, cls):
             raise InputError(
                 f"{file} must contain {name!r}, of type {cls.__name__}. "
-                f"Received: {name}={values.get(name)!r:.100}"
+                f"Received: {value!r:.100}"
             )
 
 
@@ -174,7 +168,5 @@ def reserve_disk_space(path: Path, size: int) -> None:
             # Where it does not exist (macOS), the writer reports a full disk.
             if hasattr(os, "posix_fallocate"):
                 os.posix_fallocate(file.fileno(), 0, size)
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from error
     finally:
         path.unlink(missing_ok=True)

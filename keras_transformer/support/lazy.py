@@ -26,21 +26,19 @@ def lazy_names(
     """
     module = sys.modules[package]
     stub = Path(module.__file__).with_suffix(".pyi").read_text("utf-8")
-    homes = {
-        alias.name: statement.module
-        for statement in ast.parse(stub).body
-        if isinstance(statement, ast.ImportFrom)
-        for alias in statement.names
-    }
+    homes = {}  # the module of each name
+    for statement in ast.parse(stub).body:
+        if isinstance(statement, ast.ImportFrom):
+            for alias in statement.names:
+                homes[alias.name] = statement.module
 
     def __getattr__(name: str) -> Any:
         if name not in homes:
             raise AttributeError(
                 f"module {package!r} has no attribute {name!r}"
             )
-        is_module = homes[name] == package
         with explain_missing_packages(), quiet_tensorflow_import():
-            if is_module:
+            if homes[name] == package:
                 return importlib.import_module(f"{package}.{name}")
             if name not in without_keras:
                 for path in registered:
@@ -50,6 +48,6 @@ def lazy_names(
         return value
 
     def __dir__() -> list[str]:
-        return sorted({*vars(module), *homes})
+        return sorted(vars(module).keys() | homes.keys())
 
     return list(homes), __getattr__, __dir__

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, MissingPackageError
 
 # The modules of optional packages, and the extra that installs each.
 _TENSORFLOW_EXTRA = (
@@ -57,10 +57,9 @@ def quiet_native_code() -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_tensorflow_import() -> Iterator[None]:
-    """Hides the notices of TensorFlow's native code, not its exceptions.
+    """Hides native log messages during the import of TensorFlow.
 
-    `TF_CPP_MIN_LOG_LEVEL`, which does not hide those of the import, shows all
-    if it is 0.
+    Set `TF_CPP_MIN_LOG_LEVEL=0` to show them.
     """
     if (
         "tensorflow" in sys.modules
@@ -88,11 +87,11 @@ def import_tensorflow_quietly() -> None:
         backend = sys.modules["keras"].config.backend()
     if backend != "tensorflow":
         raise InputError(
-            "Runs, training and export need Keras on TensorFlow. Received: "
-            f"the backend {backend}. Set KERAS_BACKEND=tensorflow before Keras "
-            "is imported."
+            "Training and export need Keras on TensorFlow. Received: the "
+            f"backend {backend}. Set KERAS_BACKEND=tensorflow before Keras is "
+            "imported."
         )
-    with explain_missing_packages(InputError), quiet_tensorflow_import():
+    with explain_missing_packages(), quiet_tensorflow_import():
         import tensorflow  # noqa: F401
 
 
@@ -102,16 +101,11 @@ def available_cores() -> int:
     cores = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         cores = len(os.sched_getaffinity(0))
-    return min(cores, _cpu_quota())
-
-
-def _cpu_quota() -> float:
-    """Returns the CPU quota of a container, in cores, rounded up."""
     # Without a limit the quota is "max", or there is no file.
     with contextlib.suppress(OSError, ValueError):
         quota, period = _CGROUP.joinpath("cpu.max").read_text().split()
-        return math.ceil(int(quota) / int(period))
-    return math.inf
+        cores = min(cores, math.ceil(int(quota) / int(period)))
+    return cores
 
 
 def decoding_workers() -> int:
@@ -123,16 +117,18 @@ def decoding_workers() -> int:
 
 
 @contextlib.contextmanager
-def explain_missing_packages(
-    error_type: type[Exception] = ModuleNotFoundError,
-) -> Iterator[None]:
-    """Names the extra to install when an import within the block fails."""
+def explain_missing_packages() -> Iterator[None]:
+    """Names the extra to install when an import within the block fails.
+
+    Raises:
+        MissingPackageError: If an optional package is not installed.
+    """
     try:
         yield
     except ModuleNotFoundError as error:
-        extra = _EXTRAS.get(error.name)
-        if extra is None:
+        if error.name not in _EXTRAS:
             raise
+        extra = _EXTRAS[error.name]
         message = (
             f"This needs the package {error.name}, which is not installed. "
             f'Run `pip install ".[{extra}]"` in the checkout.'
@@ -143,7 +139,5 @@ def explain_missing_packages(
                 "PyTorch: set KERAS_BACKEND."
             )
         elif extra == "savedmodel":
-            message += " It exists for Linux and macOS."
-        explained = error_type(message)
-        explained.name = error.name  # so that it can be explained again
-        raise explained from None
+            message += " It is available on Linux and macOS only."
+        raise MissingPackageError(message) from None

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.text import Tokenizer
 
 Pairs = Iterable[tuple[str, str]]  # source and target
@@ -24,16 +24,14 @@ class Task(abc.ABC):
     output: ClassVar[str]  # name of the outputs, in files and signatures
     search: ClassVar[BeamSearch]  # default settings of the search
     metrics: ClassVar[Mapping[str, str]]  # metrics, and their names in tables
-    default_metrics: ClassVar[tuple[str, ...]]
-    watched_metric: ClassVar[str]  # in validation: more is better
+    default_metrics: ClassVar[tuple[str, ...]]  # of the first, more is better
     targets_are_text: ClassVar[bool] = True  # whether any text is a target
 
     def choose_metric(
         self, references: Sequence[str], language: str | None
     ) -> str:
         """Returns the metric that chooses the best checkpoint."""
-        del references, language
-        return self.watched_metric
+        return self.default_metrics[0]
 
     @abc.abstractmethod
     def train_tokenizer(
@@ -46,7 +44,7 @@ class Task(abc.ABC):
         del vocabulary, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
-        """Returns the task for a corpus, whose sources are prepared."""
+        """Returns the task for a corpus, where sources are prepared."""
         return self
 
     def encode_sources(
@@ -68,13 +66,11 @@ class Task(abc.ABC):
 
         The ids may contain an end token and padding.
         """
-        del source
         return vocabulary.target.decode(ids), False
 
     def numbers_differ(self, source: str, output: str) -> bool:
         """Returns whether source and output have different digits."""
-        del source, output  # a parser does not write any
-        return False
+        return False  # a parser does not write digits
 
     def columns(self, translation: Any) -> dict[str, Any]:
         """Returns the fields of a `Translation`, named as in signatures.
@@ -92,12 +88,9 @@ class Task(abc.ABC):
         self, language: str | None, metrics: Sequence[str]
     ) -> None:
         """Raises InputError for metrics that `scores` cannot compute."""
-        unknown = sorted(set(metrics) - set(self.metrics))
-        if unknown or not metrics:
-            raise InputError(
-                f"Metrics must be one or more of {', '.join(self.metrics)}. "
-                f"Received: {', '.join(unknown) or 'none'}"
-            )
+        known = one_of(*self.metrics)
+        for metric in metrics:
+            check_values(known, metrics=metric)
 
     @abc.abstractmethod
     def scores(

@@ -30,7 +30,6 @@ class TranslationTask(Task):
     }
     # TER takes about a second per 100 sentences.
     default_metrics = ("bleu", "chrf", "tokenized_bleu")
-    watched_metric = "bleu"
 
     def train_tokenizer(
         self, pairs: Pairs, vocab_size: int, tags: Sequence[str] = ()

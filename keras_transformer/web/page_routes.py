@@ -20,7 +20,8 @@ def _check_origin(request: Request) -> None:
 
     A proxy may have changed the `Host`, which is not compared.
     """
-    origin, hosts = request.headers.get("origin"), request.app.state.hosts
+    origin = request.headers.get("origin")
+    hosts = request.app.state.hosts
     if origin is not None and urlsplit(origin).hostname not in hosts:
         raise InputError(
             "A page must be opened under a name of the server. Received: "
@@ -61,7 +62,8 @@ class TextBody(pydantic.BaseModel, extra="forbid"):
 @router.get("/", response_class=HTMLResponse)
 def show_page(request: Request) -> str:
     """Returns the page."""
-    name, translator = request.app.state.name, request.app.state.translator
+    name = request.app.state.name
+    translator = request.app.state.translator
     example = first_run(translator.metadata).get("example") or ""
     data = {
         "name": name,
@@ -83,7 +85,6 @@ def show_trace(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
     translator = request.app.state.translator
     _check_length(text, request)
-    translator.check_trace()
     # It imports TensorFlow, which exports for LiteRT do not need.
     from keras_transformer.plotting.tracing import trace
 

@@ -12,7 +12,7 @@ from keras_transformer.support.startup import explain_missing_packages
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-    from keras_transformer.inference.base import BaseTranslator
+    from keras_transformer.inference.translator import Translator
 
 logger = logging.getLogger(__name__)
 
@@ -21,7 +21,7 @@ _SECONDS_TO_FINISH = 5  # for requests when the server is stopped
 
 
 def make_app(
-    translator: "BaseTranslator",
+    translator: "Translator",
     name: str,
     max_characters: int,
     allowed_hosts: Collection[str] = (),
@@ -50,10 +50,10 @@ def make_app(
     """
     if wrong := [host for host in allowed_hosts if "*" in host]:
         raise InputError(
-            "allowed_hosts must be complete names. Received: "
-            + ", ".join(wrong)
+            f"must be complete names. Received: {', '.join(wrong)}",
+            argument="allowed_hosts",
         )
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
         from fastapi.exceptions import RequestValidationError
@@ -101,7 +101,7 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    translator: "BaseTranslator",
+    translator: "Translator",
     name: str,
     listening: socket.socket,
     max_characters: int,

@@ -71,7 +71,7 @@ def test_what_is_wrong_is_found_before_the_pipeline_starts(
 
 def test_a_truncated_file_is_named(run, tmp_path):
     (tmp_path / "b.txt.gz").write_bytes(gzip.compress(b"four\n" * 9)[:-8])
-    check_error(run(), "b.txt.gz (Compressed file ended")
+    check_error(run(), "b.txt.gz must be complete")
 
 
 @pytest.mark.slow

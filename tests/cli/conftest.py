@@ -101,6 +101,7 @@ def opened(monkeypatch):
             search=options["search"],
             recommended_workers=2,
         )
+        paths = [folder.path for folder in folders]
         calls.append(Opened(paths, options, fake))
         return fake
 

@@ -2,7 +2,6 @@
 
 import os
 import shlex
-import sys
 
 import pytest
 
@@ -84,11 +83,10 @@ def test_a_file_has_values_of_flags(app, calls, tmp_path):
         ("stesp: 3", '[stesp]" from FILE'),
         ("steps: x", "from FILE"),
         ("- a", "FILE"),
-        ("steps: 3\ntranslate:\n  beam-size: 2", "translate in FILE"),
-        ("quiet: true", "quiet in FILE"),
-        ("help_all: true", "help_all in FILE"),
+        ("steps: 3\ntranslate:\n  beam-size: 2", "FILE must contain"),
+        ("quiet: true", "FILE must contain"),
+        ("help_all: true", "Received: help_all"),
         ("sampling: {top-k: 3}", "sampling"),
-        ("preset: ''", "[preset]"),
         ("steps: " + 9999 * "[", "FILE"),
     ],
 )
@@ -131,8 +129,6 @@ def test_a_file_that_is_not_there(app):
         ("train --output x", "--data"),
         ("train x --output y --top-k many", "--top-k: unable"),
         ("train x --output y --input --steps 3", "at least 1 element"),
-        ("train x --output ''", "--output"),
-        ("train '' --output y", "DATA"),
     ],
 )
 def test_mistakes(app, calls, words, message):
@@ -140,20 +136,14 @@ def test_mistakes(app, calls, words, message):
     assert not calls
 
 
-def test_an_argument_that_the_locale_cannot_decode(app, calls):
-    word = "Grün".encode().decode("ascii", "surrogateescape")
-    message = message_of(app, "translate", word)
-    assert sys.getfilesystemencoding() in message and "LC_ALL" in message
-    assert not calls
-
-
 def test_messages_name_flags(app):
     @app.command
-    def fail(*, batch_tokens: int = 1, steps: int = 2):
-        raise InputError("batch_tokens is wrong. Received: steps=2, other=3")
+    def fail(*, batch_tokens: int = 1, name: str):
+        raise InputError("is wrong. Received: 1", argument=name)
 
-    message = "--batch-tokens is wrong. Received: --steps 2, other=3"
-    assert message_of(app, "fail") == message
+    for name, flag in (("batch_tokens", "--batch-tokens"), ("x", "x")):
+        message = f"{flag} is wrong. Received: 1"
+        assert message_of(app, "fail", "--name", name) == message
 
 
 # === Flags of every command ===

@@ -119,7 +119,7 @@ MISTAKES = {
     "translate x --input missing": "missing",
     "translate x --input .": "directory",
     "translate x --n-best 0": "--n-best",
-    "translate x --beam-size 0": "--beam-size 0",
+    "translate x --beam-size 0": "--beam-size must",
     "translate x --top-k 3 --beam-size 2": "--beam-size",
     "translate x --one-line": "--one-line",
     "translate x --dtype int9": "int9",

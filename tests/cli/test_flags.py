@@ -1,4 +1,5 @@
 import dataclasses
+import re
 
 import cyclopts
 import pytest
@@ -6,6 +7,7 @@ import pytest
 from keras_transformer.cli import flags
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch, Sampling
+from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
 
@@ -26,9 +28,6 @@ def words_of(values):
         for name, value in values.items()
         for word in (f"--{name.replace('_', '-')}", str(value))
     ]
-
-
-NAMES = {"init_from": "--init-from", "source": "--source"}
 
 
 def test_only_flags_that_are_given_have_values():
@@ -73,27 +72,11 @@ def test_fields_that_are_not_flags():
         parsed(some, ["--dropout", "0.5"])
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ("Use init_from.", "Use --init-from."),
-        ("source=en, x=1", "--source en, x=1"),
-        ("the argument `source`, a source", "--source, a source"),
-        ("runs/init_from, a-source=1", "runs/init_from, a-source=1"),
-        ("my_init_from", "my_init_from"),
-        ("source must be x", "--source must be x"),
-        ("A source must be x", "A source must be x"),
-    ],
-)
-def test_names_of_arguments_become_flags(text, expected):
-    assert flags.as_flags(text, NAMES) == expected
-
-
 def test_the_help(capsys):
     def command(
         *,
         recipe: flags.flags_of(
-            Recipe, "Recipe", common=("steps",), default_of=flags.small_default
+            Recipe, "Recipe", common=("steps",), defaults={"steps": 6000}
         ) = None,
         search: flags.SearchFlags = None,
     ):
@@ -107,4 +90,18 @@ def test_the_help(capsys):
     assert text.index("Recipe, rarely needed") < text.index("--vocab-size ")
     assert "[default: none]" in text and "None" not in text
     assert "[default: 50, unless the run has its own]" in text
-    assert "in tokens beyond --length-factor times" in text
+    assert "Tokens allowed beyond the length factor" in text
+
+
+@pytest.mark.parametrize(
+    "cls",
+    [
+        *(BeamSearch, Sampling),
+        *(Recipe, PairFilters, TransformerConfig),
+    ],
+)
+def test_help_names_no_arguments(cls):
+    names = {field.name for field in dataclasses.fields(cls)}
+    for field in dataclasses.fields(cls):
+        words = set(re.findall(r"\w+_\w+", field.metadata["description"]))
+        assert not words & names

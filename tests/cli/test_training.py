@@ -9,7 +9,7 @@ import keras_transformer as kt
 from keras_transformer.presets import PRESETS
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.job import Job, Request
+from keras_transformer.train.request import Request, with_ids_of
 
 
 def test_train_reports_what_it_drops(trained):
@@ -80,12 +80,14 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
     assert run_cli(*command, "--steps", 9, "--d-model", 8).code == 0
     names = [field.name for field in dataclasses.fields(Request)]
     repeated, varied = (
-        Job.choose(Request(*(call[name] for name in names))) for call in calls
+        Request(**{name: call[name] for name in names}) for call in calls
     )
     run = Run.open(trained.run)
-    assert repeated.request == run.request
-    assert repeated.config_for(run.tokenizer) == run.config
-    assert (varied.recipe.steps, varied.config.d_model) == (9, 8)
+    assert repeated.resolved_arguments() == run.request
+    config = with_ids_of(run.tokenizer, repeated.resolved_config)
+    assert config == run.config
+    assert varied.resolved_recipe.steps == 9
+    assert varied.resolved_config.d_model == 8
 
 
 def test_a_run_is_resumed_from_its_folder(run_cli, calls, folder):

@@ -41,6 +41,11 @@ def test_translate_prints_a_line_per_line(run_cli, monkeypatch, opened, folder):
     long = "limit " * 32
     lines = f"a cat\n\n{long}\nlimit\n Ab. Cd!\nE differ. F\ndiffer 1.\n"
     lines += "differ\n"
+    monkeypatch.setattr(
+        kt.tasks.TranslationTask,
+        "numbers_differ",
+        lambda task, source, output: "differ" in source,
+    )
     set_stdin(monkeypatch, Chunks([lines.encode()]))
     code, out, err = run_cli("translate", folder)
     assert (code, out) == (0, lines.upper())
@@ -134,7 +139,6 @@ def test_a_line_without_a_language(run_cli, opened, folder, monkeypatch):
             if not text.startswith(">>"):
                 raise kt.InputError(f"no target language in text {number}")
 
-    monkeypatch.setattr(FakeTranslator, "target_languages", ["deu", "fra"])
     monkeypatch.setattr(FakeTranslator, "check_languages", check)
     for flags in ((), ("--split-sentences",)):
         chunks = [b">>deu<< a\n", b">>deu<< Ab. Cd.\nef\n"]
@@ -157,7 +161,7 @@ def test_translate_passes_its_flags_on(run_cli, monkeypatch, opened, folder):
         ],
     )
     ((paths, options, _),) = opened
-    assert paths == [str(folder), str(other)]
+    assert paths == [folder, other]
     assert options == dict(
         checkpoint="1",
         dtype="bfloat16",

@@ -82,7 +82,7 @@ def test_evaluate_passes_its_flags_on(run_cli, trained, call):
     assert call["metrics"] == ["bleu", "ter"]
     translator = call["translator"]
     assert translator.model.dtype_policy.name == "bfloat16"
-    assert translator.search == BeamSearch(2, 1.0, 7)
+    assert translator.search == BeamSearch(2, alpha=1.0, extra_length=7)
     assert (call["split"], call["target"]) == ("valid", "de")
     assert translator.workers == 3
     *_, results = json.loads((trained.run / "results.json").read_text())
@@ -153,7 +153,7 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert run_cli("evaluate", run, "--split", "train").code == 0
     assert list(call["corpus"].pairs("train")) == [("b", "a")]
     (run / "train.yaml").unlink()
-    check_error(run_cli("evaluate", run), str(run), "--data")
+    check_error(run_cli("evaluate", run), str(run), "cannot be used")
 
 
 def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):

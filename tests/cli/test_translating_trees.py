@@ -5,10 +5,9 @@ import json
 import pytest
 from commands import Chunks, set_stdin, write_run
 from documents import blocks
-from fake_translator import FakeTranslator
+from fake_translator import FakeBackend, FakeTranslator
 from generated_treebank import write_treebank
 
-import keras_transformer as kt
 from keras_transformer.cli import main
 from keras_transformer.inference.records import Translation
 from keras_transformer.tasks import ParsingTask
@@ -62,10 +61,10 @@ def test_evaluate_measures_brackets(run_cli, trained):
 TREES = ["(TOP (NP (NN dog)))", "(TOP (NN dog))"]
 
 
-class FakeParser(FakeTranslator):
+class FakeParser(FakeBackend):
     """Says that every line is a dog."""
 
-    def _translate_batch(self, texts, sources, prefixes):
+    def translate(self, pairs, workers):
         n = self.num_translations
         return [
             Translation(
@@ -75,7 +74,7 @@ class FakeParser(FakeTranslator):
                 at_length_limit=text == "long",
                 repaired=text in ("long", "odd"),
             )
-            for text in texts
+            for text in [pair.text for pair in pairs]
         ]
 
 
@@ -87,12 +86,13 @@ def parser(tmp_path, monkeypatch):
 
     def open_translator(paths, *, num_translations, task, **_):
         tasks.append(task)
-        return FakeParser(
+        return FakeTranslator(
             num_translations, max_length=32, task=task or ParsingTask()
         )
 
     name = "keras_transformer.cli.flags.open_translator"
     monkeypatch.setattr(name, open_translator)
+    monkeypatch.setattr(FakeTranslator, "backend_class", FakeParser)
     set_stdin(monkeypatch, Chunks([b"dog\n\nlong\nodd\n"]))
     return folder, tasks
 
@@ -126,6 +126,3 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     exec(program, names)
     assert names["tree"].words == "The dog barks .".split()
     assert capsys.readouterr().out.startswith(pretty(names["tree"]))
-    for method, argument in (("translate", "prefixes"), ("score", "targets")):
-        with pytest.raises(kt.InputError, match="a model for parsing"):
-            getattr(names["parser"], method)("dog", **{argument: "(TOP"})

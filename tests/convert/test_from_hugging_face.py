@@ -12,13 +12,12 @@ from marian_folder import END, PAD, change, read_tensors, write_tensors
 
 import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
-from keras_transformer.convert.from_hugging_face import (
-    CONFIG,
-    GENERATION,
-    TOKENIZER,
-)
 from keras_transformer.support.errors import InputError
 from keras_transformer.weights import named_weights
+
+CONFIG = "config.json"
+GENERATION = "generation_config.json"
+TOKENIZER = "tokenizer_config.json"
 
 read = functools.partial(kt.convert.read, format="huggingface")
 
@@ -251,7 +250,7 @@ def test_invalid_fields(folder, file, fields, received):
 @pytest.mark.parametrize(
     ("name", "content", "received"),
     [
-        ("vocab.json", "[]", "vocab.json"),
+        ("vocab.json", "[", "vocab.json"),
         ("source.spm", "", "tokenizer in .*0 bytes"),
         (TOKENIZER, '{"unk_token": "[UNK]"}', "without .UNK"),
         ("model.safetensors", "", "model.safetensors"),

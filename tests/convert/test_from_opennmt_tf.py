@@ -45,7 +45,9 @@ def test_a_model(tmp_path, variant):
     assert found.system == (
         "OpenNMT-tf 2, ckpt-10, 4 heads (model_description.py)"
     )
-    assert found.search == kt.BeamSearch(2, 0.0, 250, 0.0)
+    assert found.search == kt.BeamSearch(
+        2, alpha=0.0, extra_length=250, length_factor=0.0
+    )
     assert found.notes == []
     expected = named_weights(model)
     for name, value in named_weights(found.load_model()).items():
@@ -167,7 +169,7 @@ def test_damaged_checkpoints(tmp_path):
     with pytest.raises(InputError, match="ckpt-10"):
         read(tmp_path)
     index.unlink()
-    with pytest.raises(InputError, match="ckpt-100.index"):
+    with pytest.raises(InputError, match=r"opennmt-tf \(ckpt\*.index"):
         read(tmp_path)
 
 
@@ -177,8 +179,6 @@ def test_damaged_checkpoints(tmp_path):
         ({}, "no YAML file"),
         ({"a.yml": "data: {}", "b.yaml": "data: {}"}, "a.yml, b.yaml"),
         ({"a.yml": "model_dir: run"}, "a.yml"),
-        ({"a.yml": "data: run"}, "a.yml, data, .* str"),
-        ({"a.yml": "data: {}\nparams: 3"}, "a.yml, params, .* int"),
         ({"a.yml": "data: ["}, "a.yml"),
     ],
 )
@@ -218,7 +218,7 @@ def test_search(params, expected):
     [
         (dict(coverage_penalty=0.2), "coverage_penalty=0.2"),
         (dict(minimum_decoding_length=3), "minimum_decoding_length=3"),
-        (dict(beam_width=0), "beam_size=0"),
+        (dict(beam_width=0), "beam_size must"),
         (dict(length_penalty="x"), "length_penalty='x'"),
     ],
 )

@@ -83,13 +83,14 @@ def test_all_files_that_are_read_are_downloaded(model, monkeypatch, tmp_path):
     marian_folder.change(folder, "tokenizer_config.json", separate_vocabs=True)
     names, find_file = set(), settings_file.find_file
 
-    def find_and_note(folder, name):
-        names.add(name)
-        return find_file(folder, name)
+    def find_and_note(folder, *paths):
+        names.update(paths)
+        return find_file(folder, *paths)
 
     monkeypatch.setattr(settings_file, "find_file", find_and_note)
     convert.read(folder)
-    assert names == {*from_hugging_face.SETTINGS}
+    found = from_hugging_face
+    assert names == {*found.SETTINGS, *found.WEIGHTS}
 
 
 def test_weights_of_pytorch_are_the_second_choice(server, model, tmp_path):
@@ -145,7 +146,7 @@ def test_models_that_do_not_exist(server):
     for model in ("gone", "a/b/c", Path(NAME)):
         assert error_of(model).endswith(f"Received: {model}")
     for model in ("runs/opus", "hf:runs/opus"):
-        assert error_of(model).startswith(f"{model} cannot be used.")
+        assert error_of(model).startswith(f"{model} must be a folder")
     assert not server.files
 
 

@@ -193,7 +193,7 @@ BY_HAND = {
 @pytest.mark.parametrize("row", BY_HAND.values(), ids=BY_HAND)
 def test_tables_by_hand(find, row):
     log_probs, (beam_size, alpha, limit), expected = row
-    search = BeamSearch(beam_size, alpha)
+    search = BeamSearch(beam_size, alpha=alpha)
     result, _ = find(search, [table_of(**log_probs)], [limit])
     expected = [(value, ids) for ids, value in expected.items()]
     assert_same(hypotheses(result, 0), expected)
@@ -252,7 +252,9 @@ ENDS = dict(_=-1.0, a=-1.25, a_=-0.25)
     ],
 )
 def test_stops_when_no_live_hypothesis_can_win(find, log_probs, alpha, steps):
-    result, sizes = find(BeamSearch(2, alpha), [table_of(**log_probs)], [4])
+    result, sizes = find(
+        BeamSearch(2, alpha=alpha), [table_of(**log_probs)], [4]
+    )
     assert len(sizes) == steps
     second = (A, EOS) if "a_" in log_probs else (A, B, EOS)
     assert [ids for _, ids in hypotheses(result, 0)] == [(EOS,), second]

@@ -88,6 +88,26 @@ def test_the_current_weights_are_compared():
         StepDecoder(model, 5, 1)
 
 
+class FartherPast(kt.layers.MultiHeadAttention):
+    """ALiBi. In a step, the distance to the past is one too large."""
+
+    def unnormalized_scores(self, query, key, positions):
+        scores = super().unnormalized_scores(query, key, positions)
+        if self.name == "cross_attention":
+            return scores
+        distance = ops.abs(positions[0][:, None] - positions[1])
+        if query.shape[2] != key.shape[2]:
+            distance = distance + ops.cast(distance > 0, "int32")
+        return scores - ops.cast(distance, "float32") / 16
+
+
+def test_distances_that_are_off_by_one_raise():
+    keras.utils.set_random_seed(0)
+    model = kt.Transformer(CONFIG, attention_class=FartherPast)
+    with pytest.raises(ValueError, match="FartherPast"):
+        StepDecoder(model, 5, 1)
+
+
 def test_logits_that_are_nan_raise():
     model = made(attention_class=PositionedAttention)
     model.decoder.layers[0].feed_forward.outer.bias.assign([np.nan] * 8)

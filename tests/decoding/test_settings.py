@@ -30,12 +30,13 @@ from keras_transformer.support.errors import InputError
 )
 def test_invalid_arguments(kind, argument, values):
     for value in values:
-        with pytest.raises(InputError, match=f"{argument}={value!r}"):
+        with pytest.raises(InputError, match=f"^{argument} must .*{value}"):
             kind(**{argument: value})
 
 
 def test_the_largest_values():
-    assert BeamSearch(256, 5.0, 10**12, 1e30).num_hypotheses == 256
+    limits = dict(extra_length=10**12, length_factor=1e30)
+    assert BeamSearch(256, alpha=5.0, **limits).num_hypotheses == 256
     assert Sampling(100, 2**31 - 1, 1.0, 2**32 - 1, 256).num_hypotheses == 256
 
 
@@ -55,8 +56,8 @@ def test_as_many_hypotheses_as_translations():
     assert BeamSearch(3).with_num_translations(2).num_hypotheses == 3
     assert Sampling(num_samples=3).with_num_translations(2).num_hypotheses == 3
     for search in (BeamSearch(3), Sampling(num_samples=3)):
-        for number in (0, 4, 1.0):
-            with pytest.raises(InputError, match=f"={number}"):
+        for number in (0, 4):
+            with pytest.raises(InputError, match=f": {number}"):
                 search.with_num_translations(number)
 
 
@@ -93,7 +94,7 @@ def test_length_penalty(penalties):
 
 
 def test_settings_of_a_file():
-    values = dataclasses.asdict(BeamSearch(3, 1.0, length_penalty="power"))
+    values = dataclasses.asdict(BeamSearch(3, length_penalty="power"))
     assert BeamSearch.from_dict(values, "x") == BeamSearch(**values)
     assert BeamSearch.from_dict({}, "x") == BeamSearch()
     for values, received in (

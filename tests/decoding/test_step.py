@@ -200,8 +200,8 @@ def test_keys_and_values_of_a_fixed_length():
             for values, value in zip(past, new, strict=True):
                 values[:, :, index] = to_numpy(value)[:, :, 0]
             pair = tuple(map(ops.convert_to_tensor, past))
-            masks = [ops.convert_to_tensor(mask)]
-            return layer.self_attention.attend(query, [pair], masks)
+            mask = ops.convert_to_tensor(mask)
+            return layer.self_attention.attend(query, pair, mask)
 
         logits = logits_of_step(decoder, step_ids, index, cache, kept, attend)
     target = ids[:, :, 0].T
@@ -209,7 +209,7 @@ def test_keys_and_values_of_a_fixed_length():
     np.testing.assert_allclose(to_numpy(logits)[:, 0], expected, atol=1e-5)
 
 
-def test_two_blocks_and_masks_that_are_added():
+def test_own_keys_and_masks_that_are_added():
     """The past stays where it is, and the caller adds the new ones later."""
     model = random_model()
     decoder = StepDecoder(model, 2, 2)
@@ -228,7 +228,7 @@ def test_two_blocks_and_masks_that_are_added():
 
     def attend(layer, past, x):
         query, *new = layer.self_attention.project(x)
-        return layer.self_attention.attend(query, [past, new], [mask, None])
+        return layer.self_attention.attend(query, past, mask, own=new)
 
     cache = cache._replace(memory_mask=memory)
     found = logits_of_step(decoder, ids, 1, cache, cache.layers, attend)

@@ -11,7 +11,7 @@ from random_models import random_translator, table_vocabulary
 import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
 from keras_transformer.export.saved_model.signatures import Signatures
-from keras_transformer.inference.served import ServedTranslator
+from keras_transformer.inference.served import ServedBackend
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]
 # Blank, and with a soft hyphen, which imported vocabularies keep.
@@ -36,7 +36,7 @@ def translator(tokenizer):
     bias = model.output_embedding.bias
     is_pad = np.arange(vocabulary.vocab_size) == vocabulary.pad_id
     bias.assign(np.where(is_pad, NEVER, bias))
-    search = kt.BeamSearch(2, 0.5, 9, length_penalty="power")
+    search = kt.BeamSearch(2, alpha=0.5, extra_length=9, length_penalty="power")
     return kt.Translator(model, vocabulary, search)
 
 
@@ -49,8 +49,9 @@ def served(translator):
         outputs = functions[name](**inputs)
         return {key: value.numpy() for key, value in outputs.items()}
 
-    metadata = {"languages": ["deu", "fra"]}
-    return ServedTranslator(predict, "imported", functions, 1, metadata)
+    metadata = {"languages": ["deu", "fra"], "num_translations": 1}
+    backend = ServedBackend(predict, "imported", functions, metadata)
+    return kt.Translator(backend, tokenizer=None)
 
 
 def test_translations(translator, served):

@@ -13,7 +13,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_ctranslate2, writing
-from keras_transformer.inference.shortlist import Shortlist
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.support.errors import InputError
 
 TEXTS = [

@@ -136,7 +136,9 @@ def test_settings(translator, folder):
 
 def test_other_searches(model, tokenizer):
     values = dict(length_penalty="power", no_repeat_ngram=5)
-    search = kt.BeamSearch(3, 0.123, 7, 0.0, **values)
+    search = kt.BeamSearch(
+        3, alpha=0.123, extra_length=7, length_factor=0.0, **values
+    )
     found = writer._generation(kt.Translator(model, tokenizer, search))
     assert (found["num_beams"], found["length_penalty"]) == (3, 0.123)
     assert found["max_length"] == 8

@@ -1,53 +1,73 @@
 """A translator without a model, for tests of whatever uses translators."""
 
-from keras_transformer.inference.base import BaseTranslator
+from keras_transformer.inference.backend import Backend, Pair
 from keras_transformer.inference.records import Score, Translation
+from keras_transformer.inference.translator import Translator
+from keras_transformer.tasks import TranslationTask
 
 
-class FakeTranslator(BaseTranslator):
+class FakeTask(TranslationTask):
+    """The word "differ" sets `numbers_differ`."""
+
+    def numbers_differ(self, source, output):
+        return "differ" in source
+
+
+class FakeBackend(Backend):
     """Translates into upper case; its tokens are words.
 
-    The word "limit" sets `at_length_limit`, "differ" `numbers_differ`.
+    The word "limit" sets `at_length_limit`.
     """
 
-    def __init__(self, num_translations=1, max_length=None, **attributes):
+    task = FakeTask()
+
+    def __init__(self, num_translations, **attributes):
         self.num_translations = num_translations
-        self.max_length = max_length
         self.batches = []  # the texts of each batch
         vars(self).update(attributes)
 
-    def _encode_sources(self, texts):
-        return [text.split() for text in texts]
-
-    _encode_targets = _encode_sources
-
-    def _encode_prefixes(self, prefixes):
-        return prefixes
-
-    def _translate_batch(self, texts, sources, prefixes):
-        self.batches.append(texts)
+    def encode(self, texts, targets, are_prefixes):
         return [
-            Translation(
-                [f"{start}{text.upper()}"] * self.num_translations,
-                [-float(i) for i in range(self.num_translations)],
-                bool(self.max_length and len(text.split()) >= self.max_length),
-                "limit" in text,
-                numbers_differ="differ" in text,
-            )
-            for text, start in zip(texts, prefixes, strict=True)
+            Pair(text, text.split(), target if are_prefixes else target.split())
+            for text, target in zip(texts, targets, strict=True)
         ]
 
-    def _score_batch(self, sources, targets):
-        self.batches.append([" ".join(target) for target in targets])
+    def translate(self, pairs, workers):
+        self.batches.append([pair.text for pair in pairs])
+        longest = self.max_length or 10**9
+        return [
+            Translation(
+                [f"{pair.target}{pair.text.upper()}"] * self.num_translations,
+                [-float(i) for i in range(self.num_translations)],
+                len(pair.source) >= longest,
+                "limit" in pair.text,
+            )
+            for pair in pairs
+        ]
+
+    def score(self, pairs, workers):
+        self.batches.append([" ".join(pair.target) for pair in pairs])
         longest = (self.max_length or 10**9) - 1
         return [
             None
-            if max(map(len, pair)) > longest
+            if max(len(pair.source), len(pair.target)) > longest
             else Score(
-                -(len(pair[1]) + 1) / 2,
-                -float(len(pair[1]) + 1),
+                -(len(pair.target) + 1) / 2,
+                -float(len(pair.target) + 1),
                 2.7,
-                len(pair[1]) + 1,
+                len(pair.target) + 1,
             )
-            for pair in zip(sources, targets, strict=True)
+            for pair in pairs
         ]
+
+
+class FakeTranslator(Translator):
+    """A translator of a `FakeBackend`, or of a different one."""
+
+    backend_class = FakeBackend
+
+    def __init__(self, num_translations=1, **attributes):
+        backend = self.backend_class(num_translations, **attributes)
+        super().__init__(backend, tokenizer=None)
+        vars(self).update(attributes)
+        self.batches = getattr(backend, "batches", [])

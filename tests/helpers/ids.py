@@ -8,7 +8,7 @@ import numpy as np
 from keras_transformer.support.files import write_json
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics, TokenShard
-from keras_transformer.train.data.prepared import Prepared, write_shards
+from keras_transformer.train.data.prepared import open_prepared, write_shards
 
 MAX_LENGTH = 20
 _FIRST, _BASE = 4, 250  # ids of the digits of a number
@@ -53,7 +53,7 @@ def write(folder, pairs, shard_pairs=10_000):
     record = dict(task="translation", max_length=MAX_LENGTH, shards=num_shards)
     record["parts"] = [{**part, "statistics": vars(statistics)}]
     write_json(folder / "prepared.json", record)
-    return Prepared.open(folder)
+    return open_prepared(folder)
 
 
 def rows(shards):

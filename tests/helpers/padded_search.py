@@ -1,6 +1,14 @@
-"""Searches for translations of padded ids."""
+"""Searches for translations of padded ids, and the search of all backends."""
 
 import keras_transformer as kt
+from keras_transformer.inference.keras_engine import KerasEngine
+
+
+def numpy_engine(model, tokenizer):
+    """Returns the engine that a backend without graphs has."""
+    engine = KerasEngine([model], tokenizer)
+    engine._graphs = None
+    return engine
 
 
 def search_padded(model, vocabulary, source, search):
@@ -16,7 +24,7 @@ def search_padded(model, vocabulary, source, search):
     return translator.engine.search(
         [[*row, end] for row in rows],
         nothing,
-        translator.limits(rows, nothing),
+        translator.backend.limits(rows, nothing),
         search,
         search.beam_size,
     )

@@ -83,7 +83,7 @@ def test_attributes_of_all_runtimes(runtime, translator):
     assert runtime.task.name == "translation"
     for name in ("search", "max_length", "dtype"):
         # A server does not describe them.
-        is_client = getattr(runtime, "name", "").startswith("grpc")
+        is_client = getattr(runtime.backend, "name", "").startswith("grpc")
         known = None if is_client else getattr(translator, name)
         assert getattr(runtime, name) == known
 
@@ -134,6 +134,9 @@ def test_fewer_translations_than_exported(exported):
     best = kt.open_translator(exported).translate("dog")
     found = opened.translate("dog")
     assert (found.texts, found.scores) == (best.texts[:2], best.scores[:2])
+    for count in (0, 4):
+        with pytest.raises(InputError, match=f"num_translations.*{count}"):
+            kt.open_translator(exported, num_translations=count)
 
 
 def test_a_damaged_saved_model(tmp_path, exported):

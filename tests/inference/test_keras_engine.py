@@ -3,10 +3,9 @@ import dataclasses
 import numpy as np
 import pytest
 import tensorflow as tf
+from padded_search import numpy_engine
 
 import keras_transformer as kt
-from keras_transformer.inference.graph_engine import GraphEngine
-from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.ids import padded
 
@@ -20,7 +19,7 @@ def search_for(translator, texts, engine=None):
     return sources, (engine or translator.engine).search(
         sources,
         nothing,
-        translator.limits(ids, nothing),
+        translator.backend.limits(ids, nothing),
         translator.search,
         translator.num_translations,
     )
@@ -63,9 +62,10 @@ def test_sources_may_have_no_end_token(model, tokenizer, monkeypatch):
     settings = kt.BeamSearch(extra_length=3)
     translator = kt.Translator(model, tokenizer, settings)
     (ids,) = tokenizer.encode_sources(["dog"])
-    assert translator.limits([ids], [[]]).tolist() == [len(ids) + 1 + 3]
+    limits = translator.backend.limits
+    assert limits([ids], [[]]).tolist() == [len(ids) + 1 + 3]
     monkeypatch.setattr(tokenizer, "source_eos_id", tokenizer.pad_id)
-    assert translator.limits([ids], [[]]).tolist() == [len(ids) + 3]
+    assert limits([ids], [[]]).tolist() == [len(ids) + 3]
     found = translator.score("dog", "Hund")
     labels = [*tokenizer.encode(["Hund"])[0], tokenizer.eos_id]
     inputs = {"source": [ids], "target": [[2, *labels[:-1]]]}
@@ -83,11 +83,10 @@ def test_special_tokens_are_banned(translator):
 def test_both_searches_find_the_same(translator, model, tokenizer, pairs):
     """One in TensorFlow's graphs, and one with NumPy for every backend."""
     texts = [*list(pairs)[::3], "cat dog", "no such sentence"]
-    portable = KerasEngine([model], tokenizer)
+    portable = numpy_engine(model, tokenizer)
     search = kt.BeamSearch(2, extra_length=9, no_repeat_ngram=2)
     other = kt.Translator(model, tokenizer, search, 2)
     for each in (translator, other):
-        assert type(each.engine) is GraphEngine
         sources, expected = search_for(each, texts)
         _, found = search_for(each, texts, portable)
         longest = expected.ids.shape[-1]
@@ -152,6 +151,6 @@ def test_each_model_must_fit_the_tokenizer(model, tokenizer, changes, match):
 
 
 def test_only_graphs_sample_and_become_a_saved_model(model, tokenizer):
-    engine = KerasEngine([model], tokenizer)
+    engine = numpy_engine(model, tokenizer)
     with pytest.raises(InputError, match="backend tensorflow"):
         engine.search([[5, 3]], [[]], np.array([4]), kt.Sampling(), 1)

@@ -128,7 +128,7 @@ def test_an_export_is_not_a_run(export):
     ids=lambda options: next(iter(options)),
 )
 def test_options_for_runs(export, options):
-    with pytest.raises(InputError, match=f"{next(iter(options))}="):
+    with pytest.raises(InputError, match=f"^{next(iter(options))} is"):
         kt.open_translator(export, **options)
 
 
@@ -141,11 +141,9 @@ def test_an_export_is_used_alone(run, litert):
     ("kind", "options", "received"),
     [
         ("saved_model", dict(search=BeamSearch()), "BeamSearch"),
-        ("saved_model", dict(num_translations=3), "num_translations=3"),
-        ("saved_model", dict(num_translations=0), "num_translations=0"),
         ("litert", dict(search=Sampling()), "Sampling"),
-        ("litert", dict(search=BeamSearch(5)), "beam_size=5"),
-        ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram=2"),
+        ("litert", dict(search=BeamSearch(5)), "beam_size.*5"),
+        ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),
     ],
 )
 def test_searches_that_an_export_lacks(request, kind, options, received):
@@ -162,9 +160,9 @@ def test_invalid_options_of_a_run(run, model):
         kt.open_translator(run.path)
     run.save_checkpoint(model, 7, max_to_keep=5)
     for options, received in (
-        (dict(checkpoint="best"), "=best"),
+        (dict(checkpoint="best"), "checkpoint must .* best$"),
         (dict(num_translations=5), "num_translations=5"),
-        (dict(dtype="int8"), "dtype='int8'"),
+        (dict(dtype="int8"), "dtype must .*'int8'"),
     ):
         with pytest.raises(InputError, match=received):
             kt.open_translator(run.path, **options)
@@ -192,7 +190,7 @@ def test_a_checkpoint_a_search_and_a_task(run, model):
 
 
 def test_several_runs(model, tokenizer, tmp_path):
-    search = BeamSearch(2, 1.5, 12, length_penalty="power")
+    search = BeamSearch(2, alpha=1.5, extra_length=12, length_penalty="power")
     languages = ("eo", None)
     a, b = (
         create_run(tmp_path / name, model, tokenizer, **values)

@@ -4,15 +4,22 @@ import numpy as np
 import pytest
 
 from keras_transformer.inference.records import Score, Translation
-from keras_transformer.inference.served import ServedTranslator
+from keras_transformer.inference.served import ServedBackend
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 
+SIGNATURES = ("serving_default", "translate_prefix", "score")
 
-class Calls(ServedTranslator):
+
+class Calls(Translator):
     """Answers with its inputs in upper case, and records them."""
 
-    def __init__(self, *signatures, count=2):
-        super().__init__(self._answer, "calls", signatures, count)
+    def __init__(self, *signatures, count=2, **metadata):
+        metadata["num_translations"] = 2
+        backend = ServedBackend(
+            self._answer, "calls", signatures, metadata, num_translations=count
+        )
+        super().__init__(backend, tokenizer=None)
         self.calls = []
 
     def _answer(self, signature, inputs):
@@ -45,7 +52,7 @@ class Calls(ServedTranslator):
 
 @pytest.fixture
 def fake():
-    return Calls("serving_default", "translate_prefix", "score")
+    return Calls(*SIGNATURES)
 
 
 def test_records(fake):
@@ -58,7 +65,7 @@ def test_records(fake):
     # One call, the longest text first.
     inputs = {"text": ["x" * 21, "x" * 11, "a"]}
     assert fake.calls == [("serving_default", inputs)]
-    fake.num_translations = 1
+    fake = Calls(*SIGNATURES, count=1)
     assert fake.translate("a")[:2] == (["A"], [-1.0])
 
 
@@ -69,7 +76,6 @@ def test_a_signature_that_the_model_lacks():
     with pytest.raises(InputError, match="signature translate_prefix"):
         fake.translate("a", prefixes="A")
     assert fake.translate("a", prefixes="") == fake.translate("a")
-    assert not fake.models and not fake.has_trace
 
 
 def test_prefixes(fake):
@@ -89,12 +95,12 @@ def test_scores(fake):
             fake.score(sources, targets)
         first, second = fake.score_corpus(sources, targets)
         assert first.num_tokens == 2 and second is None
-    fake.target_languages = ["deu"]
+    fake = Calls(*SIGNATURES, languages=["deu"])
     assert fake.score_corpus([" >>deu<< ", ""], ["x", "y"]) == [None, None]
 
 
-def test_batches_have_an_estimated_length(fake):
-    fake.max_length = 11
+def test_batches_have_an_estimated_length():
+    fake = Calls(*SIGNATURES, max_length=11)
     texts = ["a" * 36, "a" * 4, "a" * 4, "b" * 400]
     fake.translate(texts, batch_tokens=20)
     batches = [inputs["text"] for _, inputs in fake.calls]

@@ -109,6 +109,56 @@ def test_requests(fake, service):
     assert names == {"serving_default"}
 
 
+@pytest.fixture
+def short_waits(monkeypatch):
+    """The waits between retries are a hundredth."""
+    options = dict(serving_client._OPTIONS)
+    config = options["grpc.service_config"]
+    assert config.count('"0.2s"') == 1
+    options["grpc.service_config"] = config.replace('"0.2s"', '"0.002s"')
+    monkeypatch.setattr(serving_client, "_OPTIONS", tuple(options.items()))
+
+
+def test_unavailable_is_retried(fake, service, short_waits):
+    service.failures = ["UNAVAILABLE"] * 4
+    assert fake().translate("a").texts[0] == "A"
+    assert len(service.requests) == 5
+
+
+def test_nobody_answers(short_waits):
+    with pytest.raises(InputError, match=r"127.0.0.1:1/en-de.*UNAVAILABLE"):
+        connect("grpc://127.0.0.1:1/en-de")
+
+
+@pytest.mark.parametrize("code", ["INVALID_ARGUMENT", "INTERNAL"])
+def test_other_errors_are_not_retried(fake, service, code):
+    service.failures = [code]
+    with pytest.raises(InputError, match=f"/en-de.*{code}, first$"):
+        fake().translate("a")
+    assert len(service.requests) == 1
+
+
+def test_timeout(fake, service, monkeypatch):
+    client = fake()
+    service.seconds = 0.3
+    monkeypatch.setattr(serving_client, "_SECONDS", 0.05)
+    with pytest.raises(InputError, match="DEADLINE_EXCEEDED"):
+        client.translate("a")
+
+
+def test_large_messages(fake):
+    text = "x" * 5_000_000
+    assert fake().translate(text).texts[0] == text.upper()
+
+
+@pytest.mark.parametrize(
+    "address", ["grpc://localhost:8500", "grpc:///en-de", "grpc://a/b/c"]
+)
+def test_invalid_addresses(address):
+    with pytest.raises(InputError, match=f"Received: {address}"):
+        connect(address)
+
+
 def test_a_model_of_a_different_program(fake, service):
     service.signatures = ["other"]
     with pytest.raises(InputError, match="/en-de"):

@@ -1,13 +1,10 @@
-import copy
-import pickle
-
 import numpy as np
 import pytest
 import tensorflow as tf
 from helpers import assert_same_translations as assert_same
+from padded_search import numpy_engine
 
 import keras_transformer as kt
-from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.inference.records import Translation
 from keras_transformer.support.errors import InputError
 
@@ -27,7 +24,7 @@ DIFFICULT = {
 @pytest.fixture
 def eager(model, tokenizer):
     """Returns a function from a search to a translator without a graph."""
-    engine = KerasEngine([model], tokenizer)
+    engine = numpy_engine(model, tokenizer)
     return lambda search: kt.Translator(engine, tokenizer, search)
 
 
@@ -47,18 +44,6 @@ def test_a_text_without_one_of_several_languages(model, pairs):
     ):
         with pytest.raises(InputError, match="text 1, 'dog'"):
             use("dog")
-
-
-def test_a_tokenizer_of_a_wrong_type(translator):
-    with pytest.raises(InputError, match="tokenizer='tok"):
-        kt.Translator(translator.model, "tokenizer.model")
-
-
-@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
-def test_copies_need_a_model_of_their_own(translator, copied):
-    assert copy.copy(translator)("dog") == "Hund"
-    with pytest.raises(TypeError, match="kt.open_translator"):
-        copied(translator)
 
 
 def test_translates_the_training_set(translator, pairs):
@@ -222,7 +207,7 @@ def test_attention_of_each_hypothesis(translator):
         pieces = "".join(attention.target_tokens[1:])
         assert pieces.replace("▁", " ").strip() == text
     for wrong in (-1, 3):
-        with pytest.raises(InputError, match=f"hypothesis={wrong}"):
+        with pytest.raises(InputError, match=f"hypothesis .*{wrong}"):
             translator.attention("dog", wrong)
 
 

@@ -63,14 +63,15 @@ def test_a_changed_model_is_traced_again(model, tokenizer):
 
 def test_new_values_need_no_new_graph_but_a_new_search_does(model, tokenizer):
     changed = copied(model)
-    translator = kt.Translator(changed, tokenizer, kt.BeamSearch(1, 0.0))
+    translator = kt.Translator(changed, tokenizer, kt.BeamSearch(1, alpha=0.0))
     before = translator.translate("dog")
-    (graph,) = translator.engine._graphs.values()
+    graphs = translator.engine.graphs._graphs
+    (graph,) = graphs.values()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
     found = translator.translate("dog")
     assert abs(found.scores[0] - before.scores[0]) > 1e-3
-    assert [*translator.engine._graphs.values()] == [graph]
+    assert [*graphs.values()] == [graph]
     assert graph.experimental_get_tracing_count() == 1
-    translator.search = kt.BeamSearch(1, 1.0)
+    translator.backend.search = kt.BeamSearch(1, alpha=1.0)
     # The length penalty divides a negative number.
     assert translator.translate("dog").scores[0] > found.scores[0]

@@ -269,23 +269,6 @@ def test_scores_of_a_functional_model(name):
         np.testing.assert_allclose(to_numpy(a), to_numpy(b), atol=1e-5)
 
 
-@pytest.mark.parametrize(
-    ("layer", "method"),
-    (
-        (layers.MultiHeadAttention(2), "project_memory"),
-        (layers.MultiHeadAttention(2), "project_query"),
-        (layers.SinusoidalPositionalEncoding(), "vectors"),
-        (layers.LearnedPositionalEncoding(9), "vectors"),
-    ),
-)
-def test_methods_need_a_built_layer_and_a_tensor(layer, method):
-    with pytest.raises(ValueError, match="without weights"):
-        getattr(layer, method)(X)
-    layer(*[X] * (1 + method.startswith("project")))
-    with pytest.raises(ValueError, match="symbolic"):
-        getattr(layer, method)(keras.Input((T, D)))
-
-
 @pytest.mark.parametrize("name", DROPOUTS)
 def test_dropout_is_applied_in_training_only(name):
     layer, case = made(name)

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pickle
 import shutil
 import subprocess
 import sys
@@ -13,11 +12,11 @@ from pathlib import Path
 
 import pytest
 from helpers import assert_same_translations as assert_same
+from padded_search import numpy_engine
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
 from keras_transformer.decoding import numpy_search
-from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.support.errors import InputError
 
 LONG = ("The red dog " * 4_167)[:50_000]
@@ -41,7 +40,7 @@ def test_it_translates_as_the_model_does(
     search, litert_folder, model, tokenizer, pairs
 ):
     texts, n = [*pairs, *ODD], search.beam_size
-    engine = KerasEngine([model], tokenizer)
+    engine = numpy_engine(model, tokenizer)
     expected = kt.Translator(engine, tokenizer, search, n).translate(texts)
     opened = kt.open_translator(
         litert_folder, search=search, num_translations=n
@@ -149,7 +148,7 @@ def test_memory_is_flat(litert_folder, pairs):
 
 @pytest.mark.parametrize("count", [0, 1.0])
 def test_invalid_numbers_of_threads(litert_folder, count):
-    with pytest.raises(InputError, match=f"threads={count}"):
+    with pytest.raises(InputError, match=f"threads .*{count}"):
         kt.open_translator(litert_folder, threads=count)
 
 
@@ -158,8 +157,6 @@ def test_recommended_workers(litert_folder, threads, workers):
     """Each has the model in memory."""
     translator = kt.open_translator(litert_folder, threads=threads)
     assert translator.recommended_workers == workers
-    with pytest.raises(TypeError, match="kt.open_translator"):
-        pickle.dumps(translator)
 
 
 # === Damage ===

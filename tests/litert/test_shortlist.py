@@ -7,7 +7,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import make_shortlist, save_litert
-from keras_transformer.inference.shortlist import Shortlist
+from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The red dog sleeps.", "cat", "", "The good old house."]

@@ -6,8 +6,9 @@ import pytest
 from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 import keras_transformer as kt
-from keras_transformer.decoding import BeamSearcher
+from keras_transformer.decoding.beam import BeamSearcher
 from keras_transformer.plotting.tracing import trace
+from keras_transformer.text.ids import SpecialIds
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too
 # unlikely to be among the two best of step 2.
@@ -25,16 +26,15 @@ def table_translator(table, search, max_length):
 
     def beam_search_steps(source, limit, settings, count):
         step, cache, _ = tables_as_step([table], settings.beam_size)
-        special = dict(bos_id=BOS, eos_id=EOS, pad_id=PAD)
-        searcher = BeamSearcher(
-            step, settings, count, **special, banned_ids=(PAD, UNK, BOS)
-        )
+        ids = SpecialIds(BOS, EOS, PAD, banned_ids=(PAD, UNK, BOS))
+        searcher = BeamSearcher(step, settings, count, ids)
         return searcher, searcher.start(cache, [max_length], None)
 
     def decode(vocabulary, ids, source):
         return "".join(x for x in pieces(ids) if x != "</s>"), False
 
     side = types.SimpleNamespace(pieces=pieces)
+    graphs = types.SimpleNamespace(beam_search_steps=beam_search_steps)
     return types.SimpleNamespace(
         search=search,
         num_translations=search.beam_size,
@@ -45,11 +45,11 @@ def table_translator(table, search, max_length):
             vocab_size=len(LETTERS),
             source_eos_id=EOS,
         ),
-        engine=types.SimpleNamespace(beam_search_steps=beam_search_steps),
+        engine=types.SimpleNamespace(graphs=graphs),
+        backend=types.SimpleNamespace(limits=lambda *sides: [max_length]),
         task=types.SimpleNamespace(decode=decode),
-        check_trace=lambda: None,
+        has_trace=True,
         read_one=lambda text: (text, [4]),
-        limits=lambda sources, prefixes: [max_length],
     )
 
 

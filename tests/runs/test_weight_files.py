@@ -9,10 +9,7 @@ import h5py
 import numpy as np
 import pytest
 
-from keras_transformer.runs.weight_files import (
-    check_checksum,
-    write_checksum,
-)
+from keras_transformer.runs.weight_files import check_checksum, checksum
 
 
 @pytest.fixture
@@ -21,7 +18,7 @@ def file(tmp_path):
         file["layer/kernel"] = np.arange(6.0).reshape(2, 3)
         file["layer/bias"] = np.zeros(3)
         file.attrs["step"] = 7
-        write_checksum(file)
+        file.attrs["sha256"] = checksum(file)
         check_checksum(file)
         yield file
 

@@ -86,24 +86,14 @@ def test_scalars_of_numpy_become_numbers_of_python():
     example = Example(count=np.int64(3), limit=np.float32(0.5))
     assert repr(example) == "Example(count=3, name='a', limit=0.5)"
     assert json.dumps(dataclasses.asdict(example))
-    with pytest.raises(InputError, match="count=-1"):
+    with pytest.raises(InputError, match="count must be .*-1"):
         Example(count=np.int64(-1))
 
 
 def test_values_of_arguments():
     fields.check_values(fields.SEED, seed=0, other=7)
-    with pytest.raises(InputError, match=r"^other must be .* other=-1$"):
+    with pytest.raises(InputError, match=r"^other must be .* Received: -1$"):
         fields.check_values(fields.SEED, seed=0, other=-1)
-
-
-def test_one_error_lists_every_invalid_value():
-    with pytest.raises(InputError) as error:
-        Example(count=0, name="c", limit=-1.0)
-    assert str(error.value).splitlines() == [
-        "count must be a positive integer. Received: count=0",
-        "name must be one of a, b. Received: name='c'",
-        "limit must be a positive, finite number or None. Received: limit=-1.0",
-    ]
 
 
 def test_the_docstring_describes_the_fields():

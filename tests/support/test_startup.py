@@ -84,7 +84,7 @@ def test_a_program_without_tensorflow_names_the_extra(monkeypatch):
 
 def test_other_missing_packages_are_reported_as_they_are():
     with pytest.raises(ModuleNotFoundError, match="No module named 'nothing'"):
-        with startup.explain_missing_packages(InputError):
+        with startup.explain_missing_packages():
             import nothing  # noqa: F401
 
 

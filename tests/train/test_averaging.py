@@ -5,7 +5,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch
-from keras_transformer.runs import run_folder
+from keras_transformer.runs import checkpoints
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError
@@ -40,7 +40,7 @@ def checkpoints_at(run, *steps):
 def test_more_checkpoints_than_there_are(run):
     with pytest.raises(InputError, match=str(run.path)):
         choose_checkpoints(run, 1)
-    with pytest.raises(InputError, match="at most 2.*last=3"):
+    with pytest.raises(InputError, match="last must be at most 2.*: 3$"):
         choose_checkpoints(checkpoints_at(run, 1, 2), 3)
 
 
@@ -60,7 +60,7 @@ def test_an_interrupted_average_leaves_nothing(
         raise KeyboardInterrupt
 
     run.save_checkpoint(model, 1, max_to_keep=5)
-    monkeypatch.setattr(run_folder, "save_weights", interrupt)
+    monkeypatch.setattr(checkpoints, "save_weights", interrupt)
     with pytest.raises(KeyboardInterrupt):
         average(run, tmp_path / "averaged", last=1)
     assert list(tmp_path.iterdir()) == [run.path]

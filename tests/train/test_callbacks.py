@@ -141,7 +141,8 @@ def test_early_stopping_counts_the_epochs_before_it_was_resumed():
 
 def progress_of(step, last_step):
     counter = StepCounter(step, last_step)
-    progress = Progress(counter, "BLEU")
+    progress = Progress(counter)
+    progress.score = "BLEU"
     progress.on_train_begin()
     return counter, progress
 
@@ -219,7 +220,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     os.kill(os.getpid(), number)
     os.kill(os.getpid(), signal.SIGTERM)  # some clusters send it twice
     assert saved == []
-    assert "saving after this step" in capfd.readouterr().err
+    assert "Saving after this step" in capfd.readouterr().err
     with pytest.raises(error) as raised:
         checkpoints.on_train_batch_end(1, {})
     assert saved == [(run, model, 12)]

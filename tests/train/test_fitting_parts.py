@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.model import Transformer
-from keras_transformer.train import callbacks, fitting, strategy
+from keras_transformer.train import fitting, strategy
 from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import open_corpus
 from keras_transformer.train.fitting import compiled_model
@@ -71,7 +71,7 @@ def fit(one_step_run, model, monkeypatch):
     return fit
 
 
-def test_seed_and_determinism_are_set_first(fit, monkeypatch):
+def test_seed_and_determinism_are_set_first(one_step_run, monkeypatch):
     calls = []
     monkeypatch.setattr(
         tf.config.experimental,
@@ -79,9 +79,13 @@ def test_seed_and_determinism_are_set_first(fit, monkeypatch):
         lambda: calls.append("deterministic"),
     )
     monkeypatch.setattr(fitting.keras.utils, "set_random_seed", calls.append)
-    monkeypatch.setattr(fitting, "compiled_model", stop)
-    fit(seed=7)
-    fit(seed=8, deterministic=True)
+    monkeypatch.setattr(fitting, "Transformer", stop)
+    strategy = open_strategy("single")
+    for values in (dict(seed=7), dict(seed=8, deterministic=True)):
+        with pytest.raises(Stop):
+            compiled_model(
+                one_step_run.config, digits.recipe(**values), strategy
+            )
     assert calls == [7, 8, "deterministic"]
 
 
@@ -98,7 +102,7 @@ def trained_with(monkeypatch):
         found.append(values)
         raise Stop
 
-    monkeypatch.setattr(batching, "one_pass", lambda *_: "valid")
+    monkeypatch.setattr(batching, "one_pass", lambda *_, **__: "valid")
     monkeypatch.setattr(batching, "make_batches", make_batches)
     monkeypatch.setattr(Transformer, "fit", model_fit)
     return found
@@ -181,16 +185,16 @@ def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
 def test_outputs_are_scored_with_the_search_of_the_run(
     fit, one_step_run, trained_with
 ):
-    search = BeamSearch(6, 1.0, 7, length_penalty="power")
+    search = BeamSearch(6, alpha=1.0, extra_length=7, length_penalty="power")
     run = dataclasses.replace(one_step_run, search=search)
     fit(run=run, scored_sentences=5)
     score = trained_with[-1]["callbacks"][2]
-    greedy = BeamSearch(1, 1.0, 7, length_penalty="power")
+    greedy = BeamSearch(1, alpha=1.0, extra_length=7, length_penalty="power")
     assert score.translator.search == greedy
     assert (score.target, len(score.sources)) == ("de", 5)
 
 
-def test_all_callbacks_end_if_one_of_them_fails(
+def test_an_interruption_restores_the_handlers_of_signals(
     fit, monkeypatch, capsys, ctrl_c
 ):
     handler = signal.getsignal(signal.SIGINT)
@@ -202,9 +206,9 @@ def test_all_callbacks_end_if_one_of_them_fails(
         assert signal.getsignal(signal.SIGINT) != handler
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(callbacks.Progress, "on_train_end", stop)
     monkeypatch.setattr(Transformer, "fit", model_fit)
-    fit()
+    with pytest.raises(KeyboardInterrupt):
+        fit()
     assert signal.getsignal(signal.SIGINT) == handler
     assert "resumes after step 1\n" in capsys.readouterr().out
 

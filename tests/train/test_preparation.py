@@ -140,8 +140,8 @@ def test_a_treebank_is_prepared(tmp_path):
     opened = open_corpus(str(prepare(corpus, tmp_path / "new", sizes).path))
     assert opened.task.name == "parsing" and not opened.task.split_words
     assert read(opened, "valid") == read(corpus, "valid")
-    tokenizer = opened.prepared.tokenizer
-    first_pair = rows(opened.prepared.shards)[:2]
+    tokenizer = opened.tokenizer
+    first_pair = rows(opened.shards)[:2]
     source, target = map(tokenizer.pieces, first_pair)
     sentence, tree = next(iter(corpus.pairs("train")))
     assert target == linearize(Tree.from_string(tree))
@@ -157,7 +157,7 @@ def test_errors_that_are_found_first(prepared, texts, tmp_path):
             prepare(corpus, output, sizes, **others)
         assert not (tmp_path / "new").exists()
 
-    check("is already prepared", corpus=open_corpus(str(prepared.path)))
+    check("is prepared already", corpus=open_corpus(str(prepared.path)))
     check("No pair is left", max_length=1)
     check("must end in .tsv", dropped=tmp_path / "dropped.txt")
     check("already exists", output=prepared.path)
@@ -167,7 +167,7 @@ def test_errors_that_are_found_first(prepared, texts, tmp_path):
     for code in ("en", "de"):
         write_lines(tmp_path / f"valid.{code}", ["a"])
     check(
-        "needs a split train. Received: .* with valid",
+        "with a split train .* Received: .* with valid",
         corpus=open_corpus(str(tmp_path), "en", "de"),
     )
     # What a training leaves that was stopped early, too.

@@ -16,7 +16,6 @@ from replicas import STEPS, compiled_model, dataset
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.strategy import (
-    check_same_request,
     open_strategy,
     worker,
 )
@@ -87,22 +86,6 @@ def test_a_chief_is_the_first_worker(monkeypatch, job, index, expected):
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     strategy = types.SimpleNamespace(cluster_resolver=resolver)
     assert worker(strategy) == expected
-
-
-def test_every_worker_must_have_the_same_request(monkeypatch):
-    """Paths may differ from machine to machine."""
-    sent = []
-
-    def send(strategy, value):
-        sent.append(value)
-        return sent[0]
-
-    monkeypatch.setattr(strategies, "broadcast_from_chief", send)
-    strategy = open_strategy("single")
-    check_same_request(strategy, dict(steps=3, data=["a"], tokenizer=["t"]))
-    check_same_request(strategy, dict(data=["b"], steps=3))
-    with pytest.raises(InputError, match="'steps': 4"):
-        check_same_request(strategy, dict(steps=4, data=["a"]))
 
 
 @pytest.mark.parametrize(

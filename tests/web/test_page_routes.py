@@ -30,8 +30,8 @@ def test_pages_of_a_text(address, translator):
     ("path", "received"),
     [
         ("trace?text=", "Received: "),
-        ("trace?text=dog&hypothesis=4", "hypothesis=4"),
-        ("attention?text=dog&hypothesis=3", "hypothesis=3"),
+        ("trace?text=dog&hypothesis=4", "hypothesis must"),
+        ("attention?text=dog&hypothesis=3", "hypothesis must"),
         (f"trace?text={'x' * 101}", "Received: 101"),
     ],
 )
@@ -80,8 +80,7 @@ def test_invalid_fields_are_named(address, body, message):
 
 def test_a_target_language():
     """It stands after list marks, which are not part of the sentence."""
-    fake = FakeTranslator()
-    fake.target_languages = ["deu", "fra"]
+    fake = FakeTranslator(target_languages=["deu", "fra"])
     with served(fake) as address:
         body = {"text": "- Yes.\n>>deu<< No.", "target_language": "fra"}
         answer = json.loads(fetch(f"{address}/translate", body)[1])
@@ -94,8 +93,8 @@ def test_a_target_language():
 
 def test_what_the_page_knows(address):
     assert '"has_trace": true, "has_attention": true' in fetch(address)[1]
-    run = {"source": "eo", "example": ">>en<< <bt> Ein <b>."}
-    export = FakeTranslator(metadata={"runs": [run]})
+    metadata = {"runs": [{"example": ">>en<< <bt> Ein <b>."}]}
+    export = FakeTranslator(metadata=metadata, languages=("eo", None))
     with served(export, note="Short <b>.") as address:
         page = fetch(address)[1]
         assert '"note": "Short \\u003cb>.", ' in page

@@ -96,21 +96,22 @@ def test_the_name_of_this_computer(monkeypatch):
 SLOW = """
 import logging, os, pathlib, signal, sys, time
 from types import SimpleNamespace
-from fake_translator import FakeTranslator
+from fake_translator import FakeBackend, FakeTranslator
 from keras_transformer.cli import exporting, terminal
 from keras_transformer.web import server
 logging.basicConfig(level="INFO", format="%(message)s", stream=sys.stdout)
 # A test program in the background ignores it, as do its children.
 signal.signal(signal.SIGINT, signal.default_int_handler)
-class Slow(FakeTranslator):
-    def _translate_batch(self, texts, *arguments):
-        if "Yes" in texts:
+class Slow(FakeBackend):
+    def translate(self, pairs, workers):
+        if any(pair.text == "Yes" for pair in pairs):
             os.write(1, b"answering\\n")  # at once, from any thread
             time.sleep(60)
-        return super()._translate_batch(texts, *arguments)
+        return super().translate(pairs, workers)
+FakeTranslator.backend_class = Slow
 server._SECONDS_TO_FINISH = 1
 exporting.read_folder = lambda path: SimpleNamespace(path=pathlib.Path("demo"))
-model = SimpleNamespace(open=lambda *arguments, **options: Slow())
+model = SimpleNamespace(open=lambda *arguments, **options: FakeTranslator())
 sys.exit(terminal.run(lambda: exporting.serve([""], port=0, model=model)))
 """
 

@@ -1,24 +1,26 @@
-"""Corpora: pairs of texts from files, folders and TFDS.
+"""Opens corpora: pairs of texts from files, folders and TFDS.
 
 The formats are implemented in text_files.py, tfds.py and treebank.py.
 """
 
 import dataclasses
-import functools
-import itertools
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.tasks import ParsingTask, Task, TranslationTask
+from keras_transformer.tasks import ParsingTask, TranslationTask
 from keras_transformer.train.data import text_files, tfds, treebank
-from keras_transformer.train.data.prepared import Prepared, is_prepared
+from keras_transformer.train.data.prepared import (
+    PreparedCorpus,
+    is_prepared,
+    open_prepared,
+)
 from keras_transformer.train.data.reading import (
-    SPLITS,
+    Corpus,
+    CorpusEntry,
     Part,
     Reader,
-    shared_language,
 )
 
 _FORMS = """\
@@ -31,91 +33,6 @@ _FORMS = """\
   tfds:NAME/CONFIG         a translation dataset of TensorFlow Datasets"""
 
 _DEMO_FOLDER = os.path.join(os.path.dirname(__file__), "demo")
-
-# What an entry of `open_corpora` may contain.
-_ENTRY = {"data", "source", "target", "columns", "weight", "tag"}
-
-
-@dataclasses.dataclass(frozen=True)
-class Corpus:
-    """Pairs of texts in one or more splits, as `open_corpus` returns them.
-
-    Nothing is kept in memory: each iteration reads the files again.
-
-    Args:
-        name: Name in messages.
-        task: What the pairs are for.
-        parts: Its parts: one, unless `open_corpora` opened several corpora.
-        prepared: The prepared corpus, with the ids of the split `train`.
-        arguments: The arguments to open it again.
-    """
-
-    name: str
-    task: Task
-    parts: Sequence[Part]
-    prepared: Prepared | None = None
-    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-
-    @property
-    def splits(self) -> tuple[str, ...]:
-        """Names of the splits in any part, such as `"train"`."""
-        names = set(["train"] if self.prepared else [])
-        names = names.union(*(part.splits for part in self.parts))
-        others = sorted(names.difference(SPLITS))
-        return *(split for split in SPLITS if split in names), *others
-
-    @property
-    def source(self) -> str | None:
-        """Language code of the source, if all parts share it."""
-        return shared_language(self.parts, "source")
-
-    @property
-    def target(self) -> str | None:
-        """Language code of the target, if all parts share it."""
-        return shared_language(self.parts, "target")
-
-    def request(self) -> dict[str, Any]:
-        """Returns the arguments of `open_corpus` or `open_corpora` by name."""
-        return {name: x for name, x in self.arguments.items() if x is not None}
-
-    def pairs(self, split: str) -> Iterable[tuple[str, str]]:
-        """Returns an iterable of pairs of strings, in the order of the files.
-
-        Each iteration reads the files. It raises InputError where they are
-        damaged, and if there are no pairs.
-
-        Raises:
-            InputError: If there is no such split.
-        """
-        read = functools.partial(_read, self._parts_of(split), split)
-        return Reader(self.name, read)
-
-    def pairs_of_parts(
-        self, split: str
-    ) -> Iterator[tuple[Part, list[tuple[str, str]]]]:
-        """Yields the pairs of each part; raises as `pairs` does."""
-        for part in self._parts_of(split):
-            yield part, list(_read([part], split))
-
-    def texts(self, split: str) -> Iterator[str]:
-        """Yields source and target of each pair; raises as `pairs` does."""
-        return itertools.chain.from_iterable(self.pairs(split))
-
-    def _parts_of(self, split: str) -> list[Part]:
-        """Returns the parts with texts of a split, at least one."""
-        parts = [part for part in self.parts if split in part.splits]
-        if not parts:
-            content = f"contains the splits {', '.join(self.splits)}"
-            if split in self.splits:
-                content = "is prepared, and contains no texts to train on"
-            raise InputError(f"{self.name} {content}. Received: {split=}")
-        return parts
-
-
-def _read(parts: Iterable[Part], split: str) -> Iterator[tuple[str, str]]:
-    for part in parts:
-        for source, target, _ in part.pairs(split):
-            yield source, target
 
 
 def open_corpus(
@@ -155,16 +72,12 @@ def open_corpus(
     if isinstance(data, str):
         data = [data]
     data = [os.fspath(item) for item in data]
-    name, task = " ".join(data), TranslationTask()
-    if source is not None and source == target:
-        raise InputError(
-            "source and target must be different languages. Received: "
-            f"source={source!r}, target={target!r}"
-        )
+    name = " ".join(data)
+    task = TranslationTask()
     if columns is not None and not os.path.isfile(name):
         raise InputError(
-            "columns requires a single .tsv file. Received: "
-            f"columns={columns}, data={data}"
+            f"requires a single .tsv file. Received: {columns}, with {name}",
+            argument="columns",
         )
     if name == "embedded":
         source = source or ("de" if target == "en" else "en")
@@ -173,7 +86,7 @@ def open_corpus(
     elif name.startswith("tfds:"):
         splits = tfds.open_splits(name, source, target)
     elif is_prepared(name):
-        return _open_prepared(name, source, target)
+        return open_prepared(name, source, target)
     elif os.path.isdir(name):
         splits = {} if source or target else treebank.open_folder(name)
         if splits:
@@ -182,10 +95,14 @@ def open_corpus(
             splits = text_files.open_folder(name, source, target)
     else:
         splits = {"train": _open_files(data, columns)}
-    part = Part(data=data, splits=splits, source=source, target=target)
-    columns = columns and list(columns)
-    arguments = dict(data=data, source=source, target=target, columns=columns)
-    return Corpus(name, task, [part], arguments=arguments)
+    part = Part(
+        data=data,
+        source=source,
+        target=target,
+        columns=columns and list(columns),
+        splits=splits,
+    )
+    return Corpus(name, task, [part])
 
 
 def _open_files(data: list[str], columns: Sequence[int] | None) -> Reader:
@@ -200,31 +117,8 @@ def _open_files(data: list[str], columns: Sequence[int] | None) -> Reader:
     return text_files.open_table(data[0], columns)
 
 
-def _open_prepared(
-    folder: str, source: str | None, target: str | None
-) -> Corpus:
-    prepared = Prepared.open(folder)
-    parts = [
-        dataclasses.replace(
-            part, source=part.source or source, target=part.target or target
-        )
-        for part in prepared.parts
-    ]
-    languages = tuple(
-        shared_language(parts, side) for side in ("source", "target")
-    )
-    if (source or languages[0], target or languages[1]) != languages:
-        raise InputError(
-            f"{folder} was prepared for {languages[0]} to {languages[1]}. "
-            f"Received: source={source!r}, target={target!r}"
-        )
-    place = os.path.abspath(folder)
-    arguments = dict(data=[place], source=languages[0], target=languages[1])
-    return Corpus(folder, prepared.task, parts, prepared, arguments)
-
-
 def open_corpora(
-    entries: Sequence[Mapping[str, Any]],
+    entries: Sequence[CorpusEntry | Mapping[str, Any]],
     source: str | None = None,
     target: str | None = None,
 ) -> Corpus:
@@ -234,34 +128,32 @@ def open_corpora(
         entries: For each corpus its `data`, `source`, `target` and `columns`,
             as in `open_corpus`; `weight`, how often a pass reads each of its
             pairs (default: 1); and `tag`, such as `<bt>` or `>>fra<<`, which
-            is prepended to its sources. Only `data` is required.
+            is prepended to its sources. Separate several tags by spaces, and
+            begin with the language. Only `data` is required.
         source: Source language of entries without one.
         target: Target language of entries without one.
 
     Raises:
         InputError: If an entry is invalid, or the entries do not fit together.
     """
-    parts, values = [], []
+    parts = []
     for entry in entries:
-        if not {"data"} <= set(entry) <= _ENTRY:
-            raise InputError(
-                "Each corpus requires data; weight, tag, source, target and "
-                f"columns are optional. Received: {entry!r:.100}"
-            )
+        if not isinstance(entry, CorpusEntry):
+            entry = CorpusEntry(**entry)
         corpus = open_corpus(
-            entry["data"],
-            entry.get("source") or source,
-            entry.get("target") or target,
-            entry.get("columns"),
+            entry.data,
+            entry.source or source,
+            entry.target or target,
+            entry.columns,
         )
-        if corpus.prepared or corpus.task.name != TranslationTask.name:
+        is_prepared = isinstance(corpus, PreparedCorpus)
+        if is_prepared or corpus.task.name != TranslationTask.name:
             raise InputError(
                 "Only corpora of texts can be combined. Received: "
                 f"{corpus.name}, which is prepared, or a treebank"
             )
-        own = {x: entry[x] for x in ("weight", "tag") if x in entry}
+        own = dict(weight=entry.weight, tag=entry.tag)
         parts.append(dataclasses.replace(corpus.parts[0], **own))
-        values.append({**corpus.request(), **own})
     languages = {part.language for part in parts}
     targets = {part.target for part in parts} - {None}
     if None in languages and (len(languages) > 2 or len(targets) > 1):
@@ -271,4 +163,4 @@ def open_corpora(
             f"with its own, such as >>fra<<. Received: {', '.join(received)}"
         )
     name = " + ".join(map(str, parts))
-    return Corpus(name, TranslationTask(), parts, arguments={"corpora": values})
+    return Corpus(name, TranslationTask(), parts)

@@ -2,7 +2,6 @@
 
 import collections
 import dataclasses
-import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, starmap
@@ -28,8 +27,6 @@ if TYPE_CHECKING:
 BATCH = 1024
 # Ids per shard, at least: 128 MiB with 2 bytes per id. Offsets fit into int32.
 SHARD_IDS = 2**26
-# Special tokens, bytes, and one character.
-_SMALLEST_VOCABULARY = 4 + 256 + 1
 
 
 class _FlatIds(NamedTuple):
@@ -68,17 +65,21 @@ class Statistics:
         self.dropped = collections.Counter(self.dropped)
 
     def __add__(self, other: "Statistics") -> "Statistics":
-        both = vars(self).values(), vars(other).values()
-        return Statistics(*map(operator.add, *both))
+        return Statistics(
+            pairs=self.pairs + other.pairs,
+            source_tokens=self.source_tokens + other.source_tokens,
+            target_tokens=self.target_tokens + other.target_tokens,
+            dropped=self.dropped + other.dropped,
+        )
 
     def describe(self, max_length: int) -> str:
         """Returns the counts as one line of text."""
-        *others, last = (
+        counts = [
             f"{self.dropped[reason]:,} {description}"
             for reason, description in REASONS.items()
             if self.dropped[reason] or reason in ("long", "empty")
-        )
-        dropped = f"{', '.join(others)} and {last}"
+        ]
+        dropped = f"{', '.join(counts[:-1])} and {counts[-1]}"
         return (
             f"{self.pairs:,} pairs kept, {self.source_tokens:,} source and "
             f"{self.target_tokens:,} target tokens; dropped "
@@ -116,7 +117,9 @@ class PairEncoder:
         self.statistics = Statistics()
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
-        self._limits = max_length, max_ratio, len(tags)
+        self._max_length = max_length
+        self._max_ratio = max_ratio
+        self._num_tags = len(tags)
         self._on_dropped = on_dropped
         size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
         self._dtype = np.uint16 if size <= 2**16 else np.int32
@@ -131,19 +134,22 @@ class PairEncoder:
         """
         if hasattr(pairs, "as_numpy_iterator"):
             pairs = map(_decoded, pairs.as_numpy_iterator())
-        batches, size, is_first = [], 0, True
+        batches: list[_FlatIds] = []
+        size = num_shards = 0
         for batch in self._encode(starmap(Pair, pairs)):
             batches.append(batch)
             size += batch.ids.size
             if size >= SHARD_IDS:
                 yield self._shard(batches)
-                batches, size, is_first = [], 0, False
-        if size or is_first:
+                batches = []
+                size = 0
+                num_shards += 1
+        if size or num_shards == 0:
             yield self._shard(batches)
 
     def _shard(self, batches: Sequence[_FlatIds]) -> TokenShard:
-        ids = [np.zeros(0, self._dtype), *(batch.ids for batch in batches)]
-        lengths = [[0], *(batch.lengths for batch in batches)]
+        ids = [np.zeros(0, self._dtype)] + [batch.ids for batch in batches]
+        lengths = [[0]] + [batch.lengths for batch in batches]
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
         return TokenShard(np.concatenate(ids), offsets)
 
@@ -162,7 +168,7 @@ class PairEncoder:
         sources = self._task.encode_sources(self._tokenizer, sources)
         targets = self._task.encode_targets(self._tokenizer, targets)
         # Source, target, source, ...
-        rows = [*chain.from_iterable(zip(sources, targets, strict=True))]
+        rows = list(chain.from_iterable(zip(sources, targets, strict=True)))
         ids = np.fromiter(chain.from_iterable(rows), self._dtype)
         return _FlatIds(ids, np.fromiter(map(len, rows), np.int64))
 
@@ -170,7 +176,9 @@ class PairEncoder:
         """Counts pairs, and returns the ids of the kept ones."""
         statistics = self.statistics
         lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens
-        reasons = reasons_of_lengths(lengths, *self._limits)
+        reasons = reasons_of_lengths(
+            lengths, self._max_length, self._max_ratio, self._num_tags
+        )
         remaining = iter(reasons.tolist())
         for pair in pairs:
             reason = pair.dropped_for or next(remaining)
@@ -194,25 +202,15 @@ def _decoded(pair: tuple[bytes, bytes]) -> tuple[str, str]:
     return tuple(map(replace_invalid, texts))
 
 
-def check_new_vocabulary(vocab_size: int) -> None:
-    """Raises InputError if a vocabulary is too small for any text."""
-    if vocab_size < _SMALLEST_VOCABULARY:
-        raise InputError(
-            f"vocab_size must be at least {_SMALLEST_VOCABULARY}: 4 special "
-            "tokens, 256 bytes and a token for each character of the text. "
-            f"Received: vocab_size={vocab_size}"
-        )
-
-
 def check_budget(batch_tokens: int, max_length: int, workers: int = 1) -> None:
     """Raises InputError if a pair of `max_length` exceeds a worker's batch."""
     minimum = 2 * max_length * workers
     if batch_tokens < minimum:
         per_worker = f" for each of {workers} workers" if workers > 1 else ""
         raise InputError(
-            "batch_tokens counts the tokens of source and target, so it must "
-            f"be at least 2 * max_length{per_worker} = {minimum}. Received: "
-            f"batch_tokens={batch_tokens}, max_length={max_length}"
+            f"must be at least 2 * max_length{per_worker} = {minimum}, since "
+            f"it counts source and target tokens. Received: {batch_tokens}",
+            argument="batch_tokens",
         )
 
 

@@ -91,8 +91,8 @@ class PairFilters:
             filters.append(duplicate_filter())
         return filters
 
-    def _find_few_letters(self, *texts: str) -> str:
-        share = min(map(share_of_letters, texts))
+    def _find_few_letters(self, source: str, target: str) -> str:
+        share = min(share_of_letters(source), share_of_letters(target))
         return "letters" if share < self.min_letters else ""
 
 
@@ -138,11 +138,12 @@ def reasons_of_lengths(
 
     Lengths are counted with end tokens, `[pairs, 2]`.
     """
-    shorter, longer = lengths.min(axis=1), lengths.max(axis=1)
-    tests = [shorter < 2, longer > max_length]
     sides = np.maximum(lengths - [num_tags, 0], 1)
+    is_empty = lengths.min(axis=1) < 2
+    is_long = lengths.max(axis=1) > max_length
     most = (max_ratio or math.inf) * sides.min(axis=1)
-    tests.append(sides.max(axis=1) > most)
+    is_uneven = sides.max(axis=1) > most
+    tests = [is_empty, is_long, is_uneven]
     return np.select(tests, ["empty", "long", "ratio"], "")
 
 
@@ -155,8 +156,8 @@ def write_dropped(path: str | os.PathLike) -> Iterator[Callable[[Pair], None]]:
     with atomic_write(path) as partial, open(partial, "wb") as file:
 
         def write(pair: Pair) -> None:
-            texts = (re.sub(r"[\t\r\n]", " ", text) for text in pair[:2])
-            line = "\t".join((pair.dropped_for, *texts))
-            file.write(f"{line}\n".encode())
+            source = re.sub(r"[\t\r\n]", " ", pair.source)
+            target = re.sub(r"[\t\r\n]", " ", pair.target)
+            file.write(f"{pair.dropped_for}\t{source}\t{target}\n".encode())
 
         yield write

@@ -20,16 +20,12 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    explain_damage,
-    read_json,
-    reserve_disk_space,
-)
-from keras_transformer.tasks import Task, find_task
+from keras_transformer.support.errors import InputError, explain_damage
+from keras_transformer.support.files import read_json, reserve_disk_space
+from keras_transformer.tasks import find_task
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import Statistics, TokenShard
-from keras_transformer.train.data.reading import Part, shared_language
+from keras_transformer.train.data.reading import Corpus, CorpusEntry, Part
 from keras_transformer.train.data.text_files import open_two_files
 
 FILE = "prepared.json"
@@ -39,44 +35,31 @@ _ADVICE = (
 
 
 @dataclasses.dataclass(frozen=True)
-class Prepared:
+class PreparedCorpus(Corpus):
     """A corpus with the split `train` as token ids."""
 
-    path: Path
-    task: Task
-    source: str | None  # language code, if all parts share it
-    target: str | None
     tokenizer: Tokenizer
     max_length: int  # tokens of a text, with the end token
-    parts: tuple[Part, ...]  # with texts of the other splits
     num_shards: int
 
-    @classmethod
-    def open(cls, path: str | os.PathLike) -> "Prepared":
-        """Reads the folder of a prepared corpus, except for the ids."""
-        path = Path(path)
-        values = read_json(path / FILE)
-        tokenizer = Tokenizer.load(path)
-        try:
-            parts = tuple(
-                _read_part(path, number, part)
-                for number, part in enumerate(values["parts"])
-            )
-            return cls(
-                path=path,
-                task=find_task(values["task"]).for_corpus(),
-                source=shared_language(parts, "source"),
-                target=shared_language(parts, "target"),
-                tokenizer=tokenizer,
-                max_length=int(values["max_length"]),
-                parts=parts,
-                num_shards=int(values["shards"]),
-            )
-        except (KeyError, TypeError, ValueError) as error:
-            raise InputError(
-                f"{path / FILE} must describe a prepared corpus. Received: "
-                f"{error!r}. {_ADVICE}"
-            ) from error
+    @property
+    def path(self) -> Path:
+        """The folder."""
+        return Path(self.name)
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits; `"train"` has ids instead of texts."""
+        return ("train", *super().splits)
+
+    def request(self) -> dict[str, Any]:
+        """Returns the arguments of `open_corpus` by name."""
+        entry = CorpusEntry(
+            data=[os.path.abspath(self.name)],
+            source=self.source,
+            target=self.target,
+        )
+        return entry.arguments()
 
     @property
     def statistics(self) -> Statistics:
@@ -86,10 +69,49 @@ class Prepared:
     @functools.cached_property
     def shards(self) -> list[TokenShard]:
         """The ids, memory-mapped."""
-        return [
-            TokenShard(*map(_map_array, _shard_paths(self.path, number)))
-            for number in range(self.num_shards)
-        ]
+        shards = []
+        for number in range(self.num_shards):
+            ids, offsets = _shard_paths(self.path, number)
+            shards.append(TokenShard(_map_array(ids), _map_array(offsets)))
+        return shards
+
+
+def open_prepared(
+    path: str | os.PathLike,
+    source: str | None = None,
+    target: str | None = None,
+) -> PreparedCorpus:
+    """Returns the corpus in a folder; the ids are read when they are needed.
+
+    Source and target are the languages of texts whose languages are unknown.
+
+    Raises:
+        InputError: If the folder is damaged, or has different languages.
+    """
+    folder = Path(path)
+    languages = {"source": source, "target": target}
+    values = read_json(folder / FILE)
+    tokenizer = Tokenizer.load(folder)
+    expected = "the description of a prepared corpus"
+    with explain_damage(folder / FILE, expected, _ADVICE):
+        corpus = PreparedCorpus(
+            name=os.fspath(path),
+            task=find_task(values["task"]).for_corpus(),
+            parts=[
+                _read_part(folder, number, {**languages, **part})
+                for number, part in enumerate(values["parts"])
+            ],
+            tokenizer=tokenizer,
+            max_length=int(values["max_length"]),
+            num_shards=int(values["shards"]),
+        )
+    received = (source or corpus.source, target or corpus.target)
+    if received != (corpus.source, corpus.target):
+        raise InputError(
+            f"{folder} was prepared for {corpus.source} to {corpus.target}. "
+            f"Received: source={source!r}, target={target!r}"
+        )
+    return corpus
 
 
 def _read_part(folder: Path, number: int, values: Mapping[str, Any]) -> Part:

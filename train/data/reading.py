@@ -1,11 +1,14 @@
-"""Readers of pairs of texts, and the parts of a corpus."""
+"""Corpora: their descriptions, and how their pairs are read."""
 
 import dataclasses
+import functools
+import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_NUMBER, check_values
+from keras_transformer.tasks import Task
 from keras_transformer.text.tags import check_tags
 from keras_transformer.train.data.encoding import Statistics
 from keras_transformer.train.data.filters import Pair, TextFilter
@@ -41,36 +44,18 @@ class Reader:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Part:
-    """A part of a corpus. Most corpora consist of one.
+class CorpusEntry:
+    """One of several corpora; `open_corpora` documents its values.
 
-    Args:
-        data: As in `open_corpus`.
-        splits: The pairs of source and target of each split.
-        source: Language code of the source, or None if it is unknown.
-        target: Language code of the target, or None.
-        weight: How often a pass over the corpus reads each pair of this part.
-        tag: Prepended to its sources: a tag such as `<bt>` or `>>fra<<`, or
-            several, separated by spaces. Only the first may be a language.
-        statistics: Counts of the split `train`, if it is prepared.
+    They are the same in `--corpora`, in `train.yaml` and in `prepared.json`.
     """
 
-    data: Sequence[str]
-    splits: Mapping[str, Iterable[tuple[str, str]]]
+    data: list[str]
     source: str | None = None
     target: str | None = None
+    columns: tuple[int, int] | None = None
     weight: float = 1.0
-    tag: str | None = None
-    statistics: Statistics | None = None
-
-    def __post_init__(self) -> None:
-        check_values(POSITIVE_NUMBER, weight=self.weight)
-        check_tags(self.tags)
-        if any(tag.startswith(">>") for tag in self.tags[1:]):
-            raise InputError(
-                "Only the first tag may be a language, such as `>>deu<< <bt>`. "
-                f"Received: tag={self.tag!r}"
-            )
+    tag: str | None = None  # or several, separated by spaces
 
     @property
     def tags(self) -> list[str]:
@@ -81,6 +66,29 @@ class Part:
     def language(self) -> str | None:
         """The tag of the language, such as `>>fra<<`, if there is one."""
         return next((x for x in self.tags if x.startswith(">>")), None)
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the values that differ from their defaults, by name."""
+        return {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(CorpusEntry)
+            if getattr(self, field.name) != field.default
+        }
+
+    def __str__(self) -> str:
+        return " ".join([*self.data, *self.tags])
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Part(CorpusEntry):
+    """An opened entry: a part of a corpus. Most corpora consist of one."""
+
+    splits: Mapping[str, Iterable[tuple[str, str]]]  # source and target
+    statistics: Statistics | None = None  # of the split `train`, if prepared
+
+    def __post_init__(self) -> None:
+        check_values(POSITIVE_NUMBER, weight=self.weight)
+        check_tags(self.tags)
 
     def pairs(
         self, split: str, filters: Sequence[TextFilter] = ()
@@ -93,14 +101,90 @@ class Part:
                 reason = reason or find_reason(source, target)
             yield Pair(tags + source, target, reason)
 
-    def __str__(self) -> str:
-        return " ".join([*self.data, *self.tags])
+
+@dataclasses.dataclass(frozen=True)
+class Corpus:
+    """Pairs of texts in one or more splits, as `open_corpus` returns them.
+
+    Nothing is kept in memory: each iteration reads the files again.
+
+    Args:
+        name: Name in messages.
+        task: What the pairs are for.
+        parts: Its parts: one, unless `open_corpora` opened several corpora.
+    """
+
+    name: str
+    task: Task
+    parts: Sequence[Part]
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """Names of the splits in any part, such as `"train"`."""
+        names = {split for part in self.parts for split in part.splits}
+        known = [split for split in SPLITS if split in names]
+        return tuple(known + sorted(names.difference(SPLITS)))
+
+    @property
+    def source(self) -> str | None:
+        """Language code of the source, if all parts share it."""
+        return _only(part.source for part in self.parts)
+
+    @property
+    def target(self) -> str | None:
+        """Language code of the target, if all parts share it."""
+        return _only(part.target for part in self.parts)
+
+    def request(self) -> dict[str, Any]:
+        """Returns the arguments of `open_corpus` or `open_corpora` by name."""
+        entries = [part.arguments() for part in self.parts]
+        is_plain = len(entries) == 1 and not {"weight", "tag"} & set(entries[0])
+        return entries[0] if is_plain else {"corpora": entries}
+
+    def pairs(self, split: str) -> Iterable[tuple[str, str]]:
+        """Returns an iterable of pairs of strings, in the order of the files.
+
+        Each iteration reads the files. It raises InputError where they are
+        damaged, and if there are no pairs.
+
+        Raises:
+            InputError: If there is no such split.
+        """
+        read = functools.partial(_read, self._parts_of(split), split)
+        return Reader(self.name, read)
+
+    def pairs_of_parts(
+        self, split: str
+    ) -> Iterator[tuple[Part, list[tuple[str, str]]]]:
+        """Yields the pairs of each part; raises as `pairs` does."""
+        for part in self._parts_of(split):
+            yield part, list(_read([part], split))
+
+    def texts(self, split: str) -> Iterator[str]:
+        """Yields source and target of each pair; raises as `pairs` does."""
+        return itertools.chain.from_iterable(self.pairs(split))
+
+    def _parts_of(self, split: str) -> list[Part]:
+        """Returns the parts with texts of a split, at least one."""
+        parts = [part for part in self.parts if split in part.splits]
+        if not parts:
+            content = f"contains the splits {', '.join(self.splits)}"
+            if split in self.splits:
+                content = "is prepared, and contains no texts to train on"
+            raise InputError(f"{self.name} {content}. Received: {split=}")
+        return parts
 
 
-def shared_language(parts: Iterable[Part], side: str) -> str | None:
-    """Returns the language of a side if all parts share it."""
-    languages = {getattr(part, side) for part in parts}
-    return languages.pop() if len(languages) == 1 else None
+def _read(parts: Iterable[Part], split: str) -> Iterator[tuple[str, str]]:
+    for part in parts:
+        for source, target, _ in part.pairs(split):
+            yield source, target
+
+
+def _only(languages: Iterable[str | None]) -> str | None:
+    """Returns the language if there is only one."""
+    different = set(languages)
+    return different.pop() if len(different) == 1 else None
 
 
 def without_tuning(dataset: "tf.data.Dataset") -> "tf.data.Dataset":

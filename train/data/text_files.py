@@ -1,6 +1,5 @@
 """Corpora in text files: a folder, two files, or one file of columns."""
 
-import codecs
 import functools
 import itertools
 import logging
@@ -9,16 +8,17 @@ import re
 from collections.abc import Iterator, Sequence
 from numbers import Integral
 
-from keras_transformer.support.compressed import decompressed, without_suffix
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import Rule, check_values
+from keras_transformer.support.text_files import read_lines, without_suffix
 from keras_transformer.train.data.reading import SPLITS, Reader
 
 logger = logging.getLogger(__name__)
 
 _COLUMNS = Rule(
-    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
+    tuple | list,
     "the numbers of two columns, counted from 1",
+    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
 )
 # Lines from which the form of a file is guessed.
 _FIRST_LINES = 100
@@ -36,12 +36,6 @@ def open_folder(
     }
     languages = sorted({name.partition(".")[2] for name in files})
     content = f"The folder contains files for: {', '.join(languages) or 'none'}"
-    if not source or not target:
-        raise InputError(
-            "A folder requires the language codes of source and target, the "
-            f"extensions of its files. Received: {folder} with "
-            f"source={source!r}, target={target!r}. {content}"
-        )
     splits = {}
     for split in SPLITS:
         sides = [f"{split}.{source}", f"{split}.{target}"]
@@ -57,8 +51,10 @@ def open_folder(
             )
     if not splits:
         raise InputError(
-            f"A folder must contain train.{source} and train.{target}, or the "
-            f"same for valid or test. Received: {folder}. {content}"
+            "A folder must contain train.SOURCE and train.TARGET, or the same "
+            "for valid or test. Pass these extensions as source and target. "
+            f"Received: {folder} with source={source!r}, target={target!r}. "
+            f"{content}"
         )
     return splits
 
@@ -70,13 +66,15 @@ def open_two_files(paths: Sequence[str]) -> Reader:
 
 
 def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    for pair in itertools.zip_longest(*map(_read_lines, paths)):
+    source, target = paths
+    lines = itertools.zip_longest(_read_lines(source), _read_lines(target))
+    for pair in lines:
         if None in pair:
-            counts = (sum(1 for _ in _read_lines(path)) for path in paths)
-            sides = map("{} with {} lines".format, paths, counts)
+            counts = [sum(1 for _ in _read_lines(path)) for path in paths]
             raise InputError(
                 "Both sides of a corpus must contain the same number of lines. "
-                f"Received: {', '.join(sides)}"
+                f"Received: {source} with {counts[0]} lines, {target} with "
+                f"{counts[1]} lines"
             )
         yield pair
 
@@ -97,7 +95,8 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
         columns = 1, 2
         _warn_of_numbers(path, lines)
     check_values(_COLUMNS, columns=columns)
-    return Reader(path, functools.partial(_read_table, path, *columns))
+    source, target = columns
+    return Reader(path, functools.partial(_read_table, path, source, target))
 
 
 def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:
@@ -127,28 +126,6 @@ def _read_table(
 
 
 def _read_lines(path: str) -> Iterator[str]:
-    """Yields lines without line ends and without a byte order mark."""
-    is_ascii = True
-    with open(path, "rb") as file, decompressed(file, path) as lines:
-        for number, line in enumerate(lines, start=1):
-            if not line.strip(b"\r"):
-                return  # after the last LF
-            text = line.rstrip(b"\r\n")
-            if number == 1:
-                text = text.removeprefix(codecs.BOM_UTF8)
-            try:
-                decoded = text.decode("utf-8").replace("\0", "")
-            except UnicodeDecodeError as error:
-                advice = "Correct the line: the text before it is UTF-8."
-                if is_ascii and text[: error.start].isascii():
-                    advice = (
-                        "Convert a file of Latin-1 with iconv -f latin1 -t "
-                        "utf-8; otherwise correct the line."
-                    )
-                raise InputError(
-                    "A corpus must be UTF-8 text. Received: "
-                    f"{path}, line {number}: {error.reason} at byte "
-                    f"{error.start + 1} of the line. {advice}"
-                ) from None
-            is_ascii = is_ascii and text.isascii()
-            yield decoded.replace("\r", " ")
+    """Yields lines without the characters that no line of a run may have."""
+    for line in read_lines(path):
+        yield line.replace("\0", "").replace("\r", " ")

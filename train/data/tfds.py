@@ -1,12 +1,11 @@
 """Corpora from TensorFlow Datasets."""
 
-import contextlib
 import functools
 import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.train.data.reading import Reader, without_tuning
 
@@ -15,6 +14,9 @@ if TYPE_CHECKING:
 
 # Pairs per batch; one at a time is far slower.
 _BATCH = 1024
+_EXPECTED = (
+    "a readable dataset and its config, such as tfds:wmt14_translate/de-en"
+)
 
 
 def open_splits(
@@ -28,10 +30,11 @@ def open_splits(
         InputError: If the dataset or the features do not exist, or TensorFlow
             Datasets fails.
     """
-    with explain_missing_packages(InputError):
+    with explain_missing_packages():
         import tensorflow_datasets as tfds
 
-    with _explained(name):
+    # A dataset is a program: it may raise anything.
+    with explain_damage(name, _EXPECTED):
         builder = tfds.builder(
             name.removeprefix("tfds:"), data_dir=os.environ.get("TFDS_DATA_DIR")
         )
@@ -41,11 +44,10 @@ def open_splits(
         languages = sorted(features.keys())
     if source not in languages or target not in languages:
         raise InputError(
-            f"source and target must be features of {name}: "
-            f"{', '.join(languages)}. Received: source={source!r}, "
-            f"target={target!r}"
+            f"Source and target must be features of {name}: "
+            f"{', '.join(languages)}. Received: {source} and {target}"
         )
-    with _explained(name):
+    with explain_damage(name, _EXPECTED):
         builder.download_and_prepare()
     read = functools.partial(_read, name, builder, (source, target))
     return {
@@ -66,26 +68,12 @@ def _read(
 
     # One file after the other; a cache would stay in memory.
     order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    with _explained(f"{name}, split {split}"):
+    with explain_damage(f"{name}, split {split},", _EXPECTED):
         examples = builder.as_dataset(
             split=split, shuffle_files=False, read_config=order
         )
         pairs = examples.map(lambda x: tuple(x[side] for side in features))
         for batch in without_tuning(pairs.batch(_BATCH)):
-            for pair in zip(*(side.numpy() for side in batch), strict=True):
+            sources, targets = (side.numpy().tolist() for side in batch)
+            for pair in zip(sources, targets, strict=True):
                 yield tuple(x.decode().replace("\0", "") for x in pair)
-
-
-@contextlib.contextmanager
-def _explained(name: str) -> Iterator[None]:
-    """Turns any error of a dataset's own program into an InputError."""
-    try:
-        yield
-    except Exception as error:
-        # Further lines may list all datasets.
-        reason, *_ = str(error).strip().splitlines() or [""]
-        raise InputError(
-            "tfds: must be followed by a readable dataset and its config, "
-            "such as tfds:wmt14_translate/de-en. "
-            f"Received: {name}, {type(error).__name__}: {reason:.300}"
-        ) from error

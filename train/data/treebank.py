@@ -4,7 +4,7 @@ import functools
 import os
 from collections.abc import Iterator
 
-from keras_transformer.support.compressed import without_suffix
+from keras_transformer.support.text_files import without_suffix
 from keras_transformer.tasks.parsing import read_trees
 from keras_transformer.train.data.reading import SPLITS, Reader
 

@@ -52,16 +52,15 @@ def bracketing_scores(
     """
     total: Counter[str] = Counter()
     for number, pair in enumerate(zip(hypotheses, references, strict=True), 1):
-        trees = [Tree.from_string(text) for text in pair]
-        words, expected = (tree.words for tree in trees)
-        if words != expected:
+        hypothesis, reference = [Tree.from_string(text) for text in pair]
+        if hypothesis.words != reference.words:
             raise InputError(
                 "A hypothesis and its reference must have the same words. "
-                "Received: "
-                f"sentence {number} with the words {' '.join(words)!r} instead "
-                f"of {' '.join(expected)!r}"
+                f"Received: sentence {number} with "
+                f"{' '.join(hypothesis.words)!r} instead of "
+                f"{' '.join(reference.words)!r}"
             )
-        total += _count(*trees)
+        total += _count(hypothesis, reference)
 
     def percent(part: str, whole: str) -> float:
         return 100.0 * total[part] / total[whole] if total[whole] else 0.0
@@ -90,10 +89,8 @@ def _count(hypothesis: Tree, reference: Tree) -> Counter[str]:
         return Counter()
     brackets = Counter(_brackets(hypothesis, counted))
     correct = Counter(_brackets(reference, counted))
-    spans, correct_spans = (
-        Counter((start, end) for _, start, end in labelled.elements())
-        for labelled in (brackets, correct)
-    )
+    spans = Counter(bracket[1:] for bracket in brackets.elements())
+    correct_spans = Counter(bracket[1:] for bracket in correct.elements())
     tag_pairs = zip(hypothesis.tags, tags, counted, strict=True)
     return Counter(
         sentences=1,
@@ -120,6 +117,7 @@ def _brackets(
         elif event == "word":
             position += next(is_counted)
         else:
-            label, start = base_label(node.label), starts.pop()
+            label = base_label(node.label)
+            start = starts.pop()
             if label not in _NOT_COUNTED and start < position:
                 yield "ADVP" if label == "PRT" else label, start, position

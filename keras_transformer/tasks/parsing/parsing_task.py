@@ -1,7 +1,6 @@
 """English constituency parsing (section 6.3)."""
 
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
@@ -41,7 +40,6 @@ class ParsingTask(Task):
         "tag_accuracy": "tag accuracy",
     }
     default_metrics = tuple(metrics)
-    watched_metric = "f1"
 
     def __init__(self, split_words: bool = True) -> None:
         self.split_words = split_words
@@ -75,23 +73,22 @@ class ParsingTask(Task):
     def encode_sources(
         self, vocabulary: Tokenizer, sources: Sequence[str]
     ) -> list[list[int]]:
-        words = (self._words(vocabulary, x) for x in sources)
-        return vocabulary.encode([*map(" ".join, words)])
+        rows = [self._words(vocabulary, source) for source in sources]
+        return vocabulary.encode([" ".join(words) for words in rows])
 
     def encode_targets(
         self, vocabulary: Tokenizer, targets: Sequence[str]
     ) -> list[list[int]]:
         rows = [linearize(Tree.from_string(target)) for target in targets]
         words = [x[1:] for row in rows for x in row if x.startswith(WORD)]
-        ids = iter(vocabulary.encode(words))
+        ids_of_words = iter(vocabulary.encode(words))
 
         def encode(part: str) -> list[int]:
-            is_word = part.startswith(WORD)
-            return (
-                next(ids) if is_word else [vocabulary.target.piece_to_id(part)]
-            )
+            if part.startswith(WORD):
+                return next(ids_of_words)
+            return [vocabulary.target.piece_to_id(part)]
 
-        return [[*chain.from_iterable(map(encode, row))] for row in rows]
+        return [[i for part in row for i in encode(part)] for row in rows]
 
     def decode(
         self, vocabulary: Tokenizer, ids: Sequence[int], source: str
@@ -99,13 +96,16 @@ class ParsingTask(Task):
         words = self._words(vocabulary, source)
         if not words:
             return "", False
-        special = vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id
-        ids = [x for x in map(int, ids) if x not in special]
+        special = (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id)
+        ids = [int(x) for x in ids if x not in special]
         pieces = vocabulary.pieces(ids)
-        are_symbols = [piece in vocabulary.target.symbols for piece in pieces]
-        spelled = map(vocabulary.pieces, vocabulary.encode(words))
+        symbols = vocabulary.target.symbols
+        rows = vocabulary.encode(words)
         tree, is_repaired = restore_tree(
-            pieces, are_symbols, words, map("".join, spelled)
+            pieces=pieces,
+            are_symbols=[piece in symbols for piece in pieces],
+            words=words,
+            spelled=["".join(vocabulary.pieces(row)) for row in rows],
         )
         return str(tree), is_repaired
 

@@ -5,10 +5,8 @@ import logging
 import os
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
-from keras_transformer.support.compressed import decompressed
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.text_files import read_lines
 from keras_transformer.tasks.parsing.trees import ROOT, Tree, read_bracketed
 
 _warn = functools.cache(logging.getLogger(__name__).warning)  # once per file
@@ -41,7 +39,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
     skipped = 0
-    for _, tree in read_bracketed(_read_lines(path), str(path)):
+    for _, tree in read_bracketed(read_lines(path), str(path)):
         tree = _normalize(tree)
         if tree.children:
             yield tree
@@ -49,19 +47,6 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
             skipped += 1
     if skipped:
         _warn(f"{path}: skipped {skipped:,} trees without words")
-
-
-def _read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the lines of a file without its byte order mark."""
-    with Path(path).open("rb") as file, decompressed(file, path) as text:
-        for number, line in enumerate(text, 1):
-            try:
-                yield line.decode("utf-8-sig")
-            except UnicodeDecodeError as error:
-                raise InputError(
-                    f"{path}, line {number}: Expected UTF-8. Received: "
-                    f"{line[error.start : error.end]!r} ({error.reason})"
-                ) from error
 
 
 def _normalize(tree: Tree) -> Tree:

@@ -1,6 +1,6 @@
 """Repairs sequences of symbols to trees, by the rules in docs/parsing.md."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 
 from keras_transformer.tasks.parsing.linearization import (
     UNKNOWN_TAG,
@@ -24,7 +24,9 @@ def restore_tree(
         words: The words of the sentence, without round brackets.
         spelled: The joined pieces of each word.
     """
-    symbols, written, word = [], [], ""
+    symbols = []
+    written = []
+    word = ""
     for piece, is_symbol in zip(pieces, are_symbols, strict=True):
         if not is_symbol:  # rule 1
             word += piece
@@ -33,17 +35,18 @@ def restore_tree(
         if piece.startswith("/"):
             written.append(word)
         word = ""
-    tree = _build(symbols, iter(align(written, list(spelled))), words)
+    tree = _build(symbols, align(written, list(spelled)), words)
     restored = [part for part in linearize(tree) if not part.startswith(WORD)]
     return tree, restored != symbols
 
 
 def _build(
-    symbols: Sequence[str], places: Iterator[int | None], words: Sequence[str]
+    symbols: Sequence[str], places: Iterable[int | None], words: Sequence[str]
 ) -> Tree:
-    """Returns the tree of symbols; `places` yields the word of each tag."""
+    """Returns the tree of symbols; `places` has the word of each tag."""
     # Label and children so far of each open constituent.
     stack: list[tuple[str, list[Tree]]] = [(ROOT, [])]
+    remaining = iter(places)
     used = 0
 
     def close(depth: int) -> None:
@@ -57,16 +60,19 @@ def _build(
         stack[-1][1].extend(missing)
 
     for symbol in symbols:
-        kind, label = symbol[0], symbol[1:]
-        if kind == "(":
+        label = symbol[1:]
+        if symbol.startswith("("):
             stack.append((label, []))
-        elif kind == ")":  # rule 3
-            depths = reversed(range(1, len(stack)))
-            close(next((x for x in depths if stack[x][0] == label), len(stack)))
-        elif (place := next(places)) is not None:
-            add_missing(place)
-            stack[-1][1].append(Tree(label, words[place]))
-            used = place + 1
+        elif symbol.startswith(")"):  # rule 3
+            depths = [i for i in range(1, len(stack)) if stack[i][0] == label]
+            if depths:
+                close(depths[-1])
+        else:
+            place = next(remaining)
+            if place is not None:
+                add_missing(place)
+                stack[-1][1].append(Tree(label, words[place]))
+                used = place + 1
     add_missing(len(words))
     close(1)  # rule 4
     return Tree(ROOT, tuple(stack[0][1]))
@@ -89,7 +95,8 @@ def align(written: Sequence[str], words: Sequence[str]) -> list[int | None]:
     places: list[int | None] = []
     j = 0
     for i, word in enumerate(written):
-        row, below = distances[i], distances[i + 1]
+        row = distances[i]
+        below = distances[i + 1]
         while True:
             if j < n and row[j] == below[j + 1] + (word != words[j]):
                 places.append(j)

@@ -12,8 +12,7 @@ from keras_transformer.support.errors import InputError
 
 ROOT = "TOP"
 # Only ASCII whitespace separates: a no-break space is part of a word.
-_ATOM = re.compile(r"[^() \t\n\r\f\v]+")
-_TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
+_TOKEN = re.compile(r"[()]|[^() \t\n\r\f\v]+")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -25,12 +24,8 @@ class Tree:
     Args:
         label: Category of the constituent, or tag of the word.
         children: The constituents and tagged words inside; or the word, as a
-            `str`; or an empty tuple for a sentence without words, which
-            cannot be a child.
-
-    Raises:
-        InputError: If the label or the word is empty or contains a bracket or
-            whitespace.
+            `str` without spaces and brackets (see `escape_brackets`); or an
+            empty tuple for a sentence without words, which cannot be a child.
 
     Example:
 
@@ -43,16 +38,6 @@ class Tree:
 
     label: str
     children: tuple["Tree", ...] | str
-
-    def __post_init__(self):
-        word = self.children if isinstance(self.children, str) else None
-        for name, text in (("label", self.label), ("word", word)):
-            if text is not None and not _ATOM.fullmatch(text):
-                raise InputError(
-                    f"A {name} must not be empty or contain brackets or "
-                    f"whitespace. Received: {name}={text!r}. Write brackets "
-                    "as -LRB- and -RRB-: `escape_brackets(word)`."
-                )
 
     @classmethod
     def from_string(cls, text: str) -> "Tree":
@@ -136,34 +121,26 @@ def read_bracketed(
     # Label and children so far of each open bracket.
     stack: list[list[str | Tree]] = []
     start = 0
-
-    def error(text):
-        begin = f", in the tree that begins in line {start}" if stack else ""
-        return InputError(f"{name}, line {number}: {text}{begin}.")
-
     for number, line in enumerate(lines, 1):
         for token in _TOKEN.findall(line):
+            if not _may_follow(stack, token):
+                tree = f" in the tree that begins in line {start}"
+                raise InputError(
+                    f"{name}, line {number}: A tree must be written as (LABEL "
+                    "trees) or (TAG word). Received: "
+                    f"{token!r}{tree if stack else ' outside of a tree'}"
+                )
             if token == "(":
                 if stack and not stack[-1]:
-                    if len(stack) > 1:
-                        raise error("A bracket has no label")
                     stack[-1].append(ROOT)
-                if stack and isinstance(stack[-1][-1], str) and stack[-1][1:]:
-                    raise error(f"A bracket after word {stack[-1][1]!r}")
                 start = start if stack else number
                 stack.append([])
-            elif not stack:
-                raise error(f"There is no tree around {token!r}")
             elif token != ")":
-                if stack[-1][1:]:
-                    raise error(f"There is text after a child: {token!r}")
                 stack[-1].append(token)
-            elif not stack[-1] or (len(stack) > 1 and not stack[-1][1:]):
-                raise error("A bracket is empty")
             else:
-                label, *children = stack.pop()
-                is_word = children and isinstance(children[0], str)
-                tree = Tree(label, children[0] if is_word else tuple(children))
+                parts = stack.pop()
+                is_word = isinstance(parts[-1], str) and len(parts) > 1
+                tree = Tree(parts[0], parts[1] if is_word else tuple(parts[1:]))
                 if stack:
                     stack[-1].append(tree)
                 else:
@@ -173,6 +150,21 @@ def read_bracketed(
             f"{name}: The tree that begins in line {start} lacks closing "
             f"brackets. Received: {len(stack)} open brackets at the end"
         )
+
+
+def _may_follow(stack: list[list[str | Tree]], token: str) -> bool:
+    """Returns whether a token may come after the open brackets."""
+    if not stack:
+        return token == "("
+    parts = stack[-1]
+    is_outermost = len(stack) == 1
+    if token == ")":
+        return len(parts) > 1 or (is_outermost and len(parts) == 1)
+    if token != "(":
+        return len(parts) < 2
+    if not parts:  # only the root may have no label
+        return is_outermost
+    return len(parts) == 1 or not isinstance(parts[-1], str)
 
 
 def pretty(tree: Tree, width: int = 80) -> str:

@@ -52,7 +52,7 @@ def random_model(tokenizer, **fields):
 
 def check(models, tokenizer, path, alpha=0.6):
     """Compares n-best lists and the scores of given translations."""
-    search = kt.BeamSearch(4, alpha)
+    search = kt.BeamSearch(4, alpha=alpha)
     expected = kt.Translator(models, tokenizer, search, 4)
     found = kt.open_translator(save_litert(expected, path))
     for ours, theirs in zip(

@@ -83,7 +83,9 @@ def test_search(translator, folder):
     """With a power of the length, on unseen texts."""
     model, tokenizer = opened(folder)
     texts = [*TEXTS, "The small tree, the red cat.", "old old house"]
-    search = kt.BeamSearch(4, 0.4, 50, length_penalty="power")
+    search = kt.BeamSearch(
+        4, alpha=0.4, extra_length=50, length_penalty="power"
+    )
     ours = kt.Translator(translator.model, translator.tokenizer, search)
     batch = tokenizer(texts, return_tensors="pt", padding=True)
     ids = model.generate(**batch)

@@ -86,9 +86,9 @@ def test_random_trees():
         ("\n(NP\n(NN dog", "line 2 .* 2 open"),
         ("(NP (NN dog)))", r"text, line 1: .*'\)'"),
         ("\n\ndog", "text, line 3: .*'dog'"),
-        ("(NP\n(NN dog) cat)", "line 2: .*'cat', .* line 1"),
+        ("(NP\n(NN dog) cat)", "line 2: .*'cat' .* line 1"),
         ("(NP (NN dog cat))", "line 1: .*'cat'"),
-        ("(NP dog (NN cat))", "line 1: .*'dog'"),
+        ("(NP dog (NN cat))", r"line 1: .*'\('"),
         ("(NP (NN))", "line 1: .* line 1"),
         ("(NP ())", "line 1"),
         ("()", "line 1"),
@@ -98,17 +98,6 @@ def test_random_trees():
 def test_text_that_is_not_a_tree(text, message):
     with pytest.raises(InputError, match=message):
         Tree.from_string(text)
-
-
-@pytest.mark.parametrize("text", ["", "a b", "(", "f(x)", "a\n", "\t", "a\x0b"])
-def test_label_and_word_have_no_brackets_and_spaces(text):
-    for name, arguments in (
-        ("label", (text, "dog")),
-        ("label", (text, (Tree("NN", "dog"),))),
-        ("word", ("NN", text)),
-    ):
-        with pytest.raises(InputError, match=f"{name}="):
-            Tree(*arguments)
 
 
 def test_several_trees():

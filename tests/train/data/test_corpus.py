@@ -57,12 +57,6 @@ def test_a_single_file_without_the_suffix_tsv(tmp_path):
         open_corpus([en])
 
 
-def test_the_same_language_twice(tmp_path):
-    write_sides(tmp_path)
-    with pytest.raises(InputError, match="different languages"):
-        open_corpus([str(tmp_path)], "en", "en")
-
-
 def test_a_split_that_does_not_exist(tmp_path):
     write_sides(tmp_path, "train")
     write_sides(tmp_path, "test")

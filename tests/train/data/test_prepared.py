@@ -13,7 +13,7 @@ import tensorflow as tf
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import open_corpus
-from keras_transformer.train.data.prepared import Prepared
+from keras_transformer.train.data.prepared import open_prepared
 
 PAIRS = [ids.pair(n, (2 + n % 5, 2 + n * 3 % 7)) for n in range(50)]
 
@@ -72,7 +72,7 @@ def test_open_corpus_recognizes_the_folder(prepared):
     assert (corpus.source, corpus.target) == ("en", "de")
     assert corpus.splits == ("train",)
     assert corpus.name == name
-    assert corpus.prepared.path == prepared.path
+    assert corpus.path == prepared.path
     assert open_corpus(name, "en").target == "de"
     with pytest.raises(InputError, match="en to de. Received: source='de'"):
         open_corpus(name, "de", "en")
@@ -99,21 +99,21 @@ def test_a_damaged_description(prepared, name):
     del values[name]
     path.write_text(json.dumps(values))
     with pytest.raises(InputError, match=f"'{name}'"):
-        Prepared.open(prepared.path)
+        open_prepared(prepared.path)
     part = dict(data=["a"], splits=[])
     path.write_text(json.dumps({**values, name: 1, "parts": [part]}))
     with pytest.raises(InputError, match="'statistics'"):
-        Prepared.open(prepared.path)
+        open_prepared(prepared.path)
     path.write_text("{")
     with pytest.raises(InputError, match="prepared.json"):
-        Prepared.open(prepared.path)
+        open_prepared(prepared.path)
 
 
 def test_missing_and_truncated_shards(prepared):
     path = prepared.path / "train-00001.ids.npy"
     path.write_bytes(path.read_bytes()[:-2])
     with pytest.raises(InputError, match="00001.ids.npy"):
-        print(Prepared.open(prepared.path).shards)
+        print(open_prepared(prepared.path).shards)
     path.unlink()
     with pytest.raises(FileNotFoundError, match="00001.ids.npy"):
-        print(Prepared.open(prepared.path).shards)
+        print(open_prepared(prepared.path).shards)

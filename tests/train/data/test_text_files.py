@@ -80,9 +80,9 @@ def test_columns(tmp_path, columns):
 @pytest.mark.parametrize("columns", [(0, 1), (1,), (1, 2, 3), ("1", 2)])
 def test_invalid_columns(tmp_path, columns):
     path = write_lines(tmp_path / "a.tsv", ["a\tb\tc"])
-    with pytest.raises(InputError, match=rf"columns=\({columns[0]!r}"):
+    with pytest.raises(InputError, match=rf"columns .*\({columns[0]!r}"):
         open_corpus(path, columns=columns)
-    with pytest.raises(InputError, match="columns="):
+    with pytest.raises(InputError, match="columns requires"):
         open_corpus(write_sides(tmp_path), columns=(1, 2))
 
 
@@ -195,18 +195,15 @@ def test_sides_of_different_length(tmp_path, shorter):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\nb\nm\xfcde\nc\n", "line 3: .*byte 2 .*latin1"),
-        # `iconv` would damage all other lines.
-        ("Bär\nb\n".encode() + b"m\xfcde\nc\n", "line 3: .*byte 2 "),
-        ("a\nb\nä".encode() + b"\xfcde\nc\n", "line 3: .*byte 3 "),
+        (b"a\nb\nm\xfcde\nc\n", "line 3, .*byte 2"),
+        ("a\nb\nä".encode() + b"\xfcde\nc\n", "line 3, .*byte 3"),
     ],
 )
 def test_bytes_that_are_not_utf8(tmp_path, content, message):
     en, de = write_sides(tmp_path)
     (tmp_path / "train.de").write_bytes(content)
-    with pytest.raises(InputError, match=rf"train\.de, {message}") as error:
+    with pytest.raises(InputError, match=rf"train\.de must .*{message}"):
         read(open_corpus([en, de]))
-    assert ("iconv" in str(error.value)) == ("latin1" in message)
 
 
 def test_a_tsv_line_without_a_tab(tmp_path):

@@ -70,7 +70,7 @@ def test_tfds_without_the_language(source, target):
     "name", ["no_such_set/de-en", "tiny_translate/xx", "", "not a name"]
 )
 def test_tfds_that_does_not_exist(name):
-    with pytest.raises(InputError, match=f"Received: tfds:{name}, ") as error:
+    with pytest.raises(InputError, match=f"tfds:{name} must be") as error:
         open_corpus([f"tfds:{name}"], "en", "de")
     assert len(str(error.value)) < 400
 
@@ -81,7 +81,7 @@ def test_a_damaged_dataset_is_named(tfds_folder, tmp_path, monkeypatch):
 
     def read_damaged():
         name = "tfds:tiny_translate/de-en"
-        with pytest.raises(InputError, match=f"Received: {name}") as error:
+        with pytest.raises(InputError, match=f"{name}.* must be") as error:
             read(open_corpus([name], "en", "de"))
         (line,) = str(error.value).splitlines()
         return line
@@ -110,7 +110,7 @@ def test_a_dataset_that_cannot_be_prepared(tfds_data_dir, monkeypatch, problem):
     builder = tfds.core.DatasetBuilder
     monkeypatch.setattr(builder, "download_and_prepare", fail)
     name = type(problem).__name__
-    with pytest.raises(InputError, match=f"tiny_translate/de-en, {name}: "):
+    with pytest.raises(InputError, match=f"de-en must .*: {name}: "):
         open_corpus(["tfds:tiny_translate/de-en"], "en", "de")
 
 

@@ -55,7 +55,7 @@ def test_compressed_trees(folder, suffix):
 def test_only_a_folder_of_trees_is_a_treebank(folder):
     with pytest.raises(InputError, match=r"train\.mrg"):
         open_corpus([str(folder / "train.mrg")])
-    with pytest.raises(InputError, match=r"train\.en.*: mrg$"):
+    with pytest.raises(InputError, match=r"source='en'.*: mrg$"):
         open_corpus([str(folder)], "en", "de")
     for language in ("en", "de"):
         (folder / f"train.{language}").write_text("a\n")

@@ -1,9 +1,7 @@
-"""The arguments and sub-layers that encoder and decoder layers share.
+"""What encoder and decoder layers share: their arguments and sub-layers."""
 
-`Block` makes every attention, feed-forward network and residual wrapper from
-the classes that it was given.
-"""
-
+import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -19,11 +17,14 @@ from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
-from keras_transformer.support.fields import FRACTION, check_values
 
 
-class Block(WithScores):
-    """Holds the arguments of a layer, and makes its built sub-layers."""
+class TransformerLayer(WithScores):
+    """Base class of encoder and decoder layers, and of their stacks.
+
+    It makes every attention, feed-forward network and residual wrapper from
+    the classes in its arguments. These sub-layers check the other arguments.
+    """
 
     def __init__(
         self,
@@ -42,9 +43,6 @@ class Block(WithScores):
         residual_class: type | str = Residual,
         **kwargs: Any,
     ) -> None:
-        optional = dict(d_k=d_k, d_v=d_v, attention_window=attention_window)
-        check_sizes(optional, num_heads=num_heads, d_ff=d_ff)
-        check_values(FRACTION, dropout=dropout)
         super().__init__(**kwargs)
         self.num_heads = num_heads
         self.d_ff = d_ff
@@ -56,26 +54,26 @@ class Block(WithScores):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        find = _find_class
-        self.attention_class = find("attention_class", attention_class)
-        self.feed_forward_class = find("feed_forward_class", feed_forward_class)
-        self.residual_class = find("residual_class", residual_class)
+        self.attention_class = _find_class(attention_class)
+        self.feed_forward_class = _find_class(feed_forward_class)
+        self.residual_class = _find_class(residual_class)
         is_ours = self.attention_class is MultiHeadAttention
-        is_window = self.attention_class is RestrictedSelfAttention
-        if is_window or (attention_window is not None and not is_ours):
+        if attention_window is not None and not is_ours:
             raise ValueError(
-                "attention_window restricts MultiHeadAttention itself: pass it "
-                f"alone. Received: attention_window={attention_window}, "
-                f"attention_class={self.attention_class}"
+                "attention_window needs MultiHeadAttention as attention_class. "
+                f"Received: attention_class={self.attention_class}"
             )
 
     def _build_self_attention(self, shape: tuple, causal: bool) -> None:
-        layer_class, restriction = self.attention_class, {}
+        attention_class = self.attention_class
         if self.attention_window is not None:
-            layer_class = RestrictedSelfAttention
-            restriction = dict(window=self.attention_window, causal=causal)
+            attention_class = functools.partial(
+                RestrictedSelfAttention,
+                window=self.attention_window,
+                causal=causal,
+            )
         self.self_attention = self._build_attention(
-            "self_attention", layer_class, (shape, shape), **restriction
+            "self_attention", attention_class, shape, shape
         )
         self.self_attention_norm = self._build_residual(
             "self_attention_norm", shape
@@ -94,18 +92,21 @@ class Block(WithScores):
         )
 
     def _build_attention(
-        self, name: str, layer_class: type, shapes: tuple, **restriction: Any
+        self,
+        name: str,
+        attention_class: Callable[..., MultiHeadAttention],
+        query_shape: tuple,
+        memory_shape: tuple,
     ) -> MultiHeadAttention:
-        attention = layer_class(
+        attention = attention_class(
             num_heads=self.num_heads,
             d_k=self.d_k,
             d_v=self.d_v,
             use_bias=self.attention_bias,
-            **restriction,
             dtype=self.dtype_policy,
             name=name,
         )
-        attention.build(*shapes)
+        attention.build(query_shape, memory_shape)
         return attention
 
     def _build_residual(self, name: str, shape: tuple) -> Residual:
@@ -119,17 +120,35 @@ class Block(WithScores):
         residual.build(shape)
         return residual
 
-    def _attend_to_self(
+    def _attend(
         self,
+        attention: MultiHeadAttention,
+        residual: Residual,
         x: Any,
-        masks: tuple[Any, Any],
+        memory: Any,
+        attention_mask: Any,
+        memory_mask: Any,
         training: bool | None,
         scores: list | None,
     ) -> Any:
-        def attend(x: Any) -> Any:
-            return call_attention(self.self_attention, x, x, *masks, scores)
+        """Calls an attention in its residual connection.
 
-        return self.self_attention_norm(x, sublayer=attend, training=training)
+        The memory of self-attention is None. `scores` gets the scores.
+        """
+        # Keras fills in masks that are left out, and takes no None by name.
+        masks = {} if memory_mask is None else {"memory_mask": memory_mask}
+
+        def attend(x: Any) -> Any:
+            keys = x if memory is None else memory
+            if scores is None:
+                return attention(x, keys, attention_mask, **masks)
+            output, new_scores = attention(
+                x, keys, attention_mask, return_attention_scores=True, **masks
+            )
+            scores.append(new_scores)
+            return output
+
+        return residual(x, sublayer=attend, training=training)
 
     def _feed_forward(self, x: Any, training: bool | None) -> Any:
         return self.feed_forward_norm(
@@ -147,10 +166,11 @@ class Block(WithScores):
 
     def get_config(self) -> dict[str, Any]:
         names = self.sublayer_names()
-        return {**super().get_config(), **arguments_of(self, Block), **names}
+        arguments = arguments_of(self, TransformerLayer)
+        return super().get_config() | arguments | names
 
 
-class Stack(Block):
+class Stack(TransformerLayer):
     """Layers one after the other, all with the same arguments."""
 
     def __init__(
@@ -172,18 +192,32 @@ class Stack(Block):
         **kwargs: Any,
     ) -> None:
         check_sizes(num_layers=num_layers)
-        sizes = (num_heads, d_ff, d_k, d_v, dropout, attention_window)
-        options = (attention_bias, activation, norm_first, epsilon)
-        classes = (attention_class, feed_forward_class, residual_class)
-        super().__init__(*sizes, *options, *classes, **kwargs)
+        super().__init__(
+            num_heads=num_heads,
+            d_ff=d_ff,
+            d_k=d_k,
+            d_v=d_v,
+            dropout=dropout,
+            attention_window=attention_window,
+            attention_bias=attention_bias,
+            activation=activation,
+            norm_first=norm_first,
+            epsilon=epsilon,
+            attention_class=attention_class,
+            feed_forward_class=feed_forward_class,
+            residual_class=residual_class,
+            **kwargs,
+        )
         self.num_layers = num_layers
 
-    def _build_layers(self, layer_class: type[Block], *shapes: tuple) -> None:
-        arguments = arguments_of(self, Block)
+    def _build_layers(
+        self, layer_class: type[TransformerLayer], *shapes: tuple
+    ) -> None:
+        arguments = arguments_of(self, TransformerLayer)
+        policy = self.dtype_policy
         self.layers = []
-        arguments["dtype"] = self.dtype_policy
         for i in range(self.num_layers):
-            layer = layer_class(**arguments, name=f"layer_{i}")
+            layer = layer_class(**arguments, dtype=policy, name=f"layer_{i}")
             layer.build(*shapes)
             self.layers.append(layer)
         self.final_norm = None
@@ -199,12 +233,12 @@ class Stack(Block):
         named["return_attention_scores"] = return_attention_scores
         scores = []
         for layer in self.layers:
-            outputs = layer(x, *inputs, **named)
+            x = layer(x, *inputs, **named)
             if return_attention_scores:
-                outputs, *layer_scores = outputs
+                x, *layer_scores = x
                 scores.append(layer_scores)
-            x = outputs
-        x = x if self.final_norm is None else self.final_norm(x)
+        if self.final_norm is not None:
+            x = self.final_norm(x)
         if return_attention_scores:
             return x, *map(list, zip(*scores, strict=True))
         return x
@@ -213,36 +247,16 @@ class Stack(Block):
         return {**super().get_config(), "num_layers": self.num_layers}
 
 
-def call_attention(
-    attention: MultiHeadAttention,
-    query: Any,
-    memory: Any,
-    attention_mask: Any,
-    memory_mask: Any,
-    scores: list | None,
-) -> Any:
-    """Returns the output of an attention and appends its scores to `scores`."""
-    # Keras fills in masks that are left out, and takes no None by name.
-    masks = {} if memory_mask is None else {"memory_mask": memory_mask}
-    if scores is None:
-        return attention(query, memory, attention_mask, **masks)
-    output, attention_scores = attention(
-        query, memory, attention_mask, return_attention_scores=True, **masks
-    )
-    scores.append(attention_scores)
-    return output
-
-
-def _find_class(argument: str, layer_class: type | str) -> type:
-    """Returns a class, given itself or the name that Keras registered."""
+def _find_class(layer_class: type | str) -> type:
+    """Returns a class, or the class that Keras registered by a name."""
     cls = layer_class
     if isinstance(layer_class, str):
         cls = keras.saving.get_registered_object(layer_class)
     if not (isinstance(cls, type) and issubclass(cls, keras.layers.Layer)):
         raise ValueError(
-            f"{argument} must be a subclass of keras.layers.Layer, or the name "
-            "of one that is decorated with "
-            "@keras.saving.register_keras_serializable() and has been "
-            f"imported. Received: {argument}={layer_class!r}"
+            "attention_class, feed_forward_class and residual_class must be "
+            "layers, or names of layers that are registered with "
+            "@keras.saving.register_keras_serializable() and imported. "
+            f"Received: {layer_class!r}"
         )
     return cls

@@ -1,17 +1,9 @@
-"""Limits and results of searches, in TensorFlow and NumPy.
+"""Limits of searches: lengths and repetitions, in TensorFlow and NumPy.
 
 Letters: B = batch, K = hypotheses of a sentence, t = tokens decoded.
 """
 
-from typing import Any, NamedTuple
-
-
-class SearchResult(NamedTuple):
-    """Hypotheses, best first. Fewer than K leave the last slots empty."""
-
-    ids: Any  # [B, K, t] int32: up to the end token, then padding
-    scores: Any  # [B, K] float32; -inf in an empty slot
-    lengths: Any  # [B, K] int32, end token included; 0 in an empty slot
+from typing import Any
 
 
 def repeats(xp: Any, ids: Any, size: int) -> tuple[Any, Any]:

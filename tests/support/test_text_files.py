@@ -4,15 +4,15 @@ import sys
 import pytest
 from compressions import COMPRESS
 
-from keras_transformer.support.compressed import decompressed
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.text_files import read_lines
 
 TEXT = b"".join(b"line %d, %d\n" % (i, i * i % 977) for i in range(20_000))
+LINES = TEXT.decode().splitlines()
 
 
 def read(path):
-    with open(path, "rb") as file, decompressed(file, path) as text:
-        return b"".join(iter(text.readline, b""))
+    return list(read_lines(path))
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -20,11 +20,11 @@ def test_the_suffix_decides(tmp_path, suffix):
     path = tmp_path / f"a.txt{suffix}"
     content = COMPRESS[suffix](TEXT)
     path.write_bytes(content)
-    assert read(path) == TEXT
+    assert read(path) == LINES
     path.write_bytes(content + content)
-    assert read(path) == 2 * TEXT
+    assert read(path) == 2 * LINES
     path.write_bytes(COMPRESS[suffix](b""))
-    assert read(path) == b""
+    assert read(path) == []
 
 
 @pytest.mark.parametrize("suffix", COMPRESS)
@@ -41,15 +41,17 @@ def test_what_is_truncated_or_damaged(tmp_path, suffix):
         TEXT,
     ):
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match=f"a{suffix}"):
+        with pytest.raises(InputError, match=f"a{suffix} must be complete"):
             read(path)
 
 
-@pytest.mark.parametrize("text", [b"", TEXT, gzip.compress(TEXT)])
-def test_other_files_are_read_as_they_are(tmp_path, text):
+def test_other_files_are_read_as_they_are(tmp_path):
     path = tmp_path / "a.txt"
-    path.write_bytes(text)
-    assert read(path) == text
+    path.write_bytes(TEXT)
+    assert read(path) == LINES
+    path.write_bytes(gzip.compress(TEXT))
+    with pytest.raises(InputError, match=r"a\.txt must be UTF-8"):
+        read(path)
 
 
 def test_the_package_that_is_missing_is_named(tmp_path, monkeypatch):
@@ -58,11 +60,3 @@ def test_the_package_that_is_missing_is_named(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "backports.zstd", None)
     with pytest.raises(InputError, match="backports.zstd"):
         read(path)
-
-
-def test_errors_of_the_system_stay(tmp_path):
-    path = tmp_path / "a.gz"
-    path.write_bytes(gzip.compress(TEXT))
-    with pytest.raises(OSError, match="disk is full"):
-        with open(path, "rb") as file, decompressed(file, path):
-            raise OSError(28, "disk is full")

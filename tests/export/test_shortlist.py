@@ -6,7 +6,8 @@ import gzip
 import numpy as np
 from translation_fixtures import PAIRS as WORDS
 
-from keras_transformer.export import lexicon, make_shortlist, read_lexicon
+from keras_transformer.export import make_shortlist, read_lexicon
+from keras_transformer.export import shortlist as making
 
 PAIRS = [*WORDS.items()]
 
@@ -19,7 +20,7 @@ def targets_of(shortlist, token):
 def best_of_model_1(pairs):
     """Returns the best target of each source, from sums over sentences."""
     table = collections.defaultdict(lambda: 1.0)
-    for _ in range(lexicon._PASSES):
+    for _ in range(making._PASSES):
         counts, totals = collections.Counter(), collections.Counter()
         for source, target in pairs:
             for y in target:
@@ -35,7 +36,7 @@ def best_of_model_1(pairs):
 
 
 def test_the_table_of_model_1(tokenizer, monkeypatch):
-    monkeypatch.setattr(lexicon, "_PER_SOURCE", 2)
+    monkeypatch.setattr(making, "_PER_SOURCE", 2)
     texts = [*PAIRS, ("", "Hund"), ("dog", "")]  # do not count
     shortlist = make_shortlist(tokenizer, iter(texts))
     encode = tokenizer.encode
@@ -50,7 +51,7 @@ def test_the_table_of_model_1(tokenizer, monkeypatch):
 
 
 def test_frequent_tokens_are_always_listed(tokenizer, monkeypatch):
-    monkeypatch.setattr(lexicon, "_FREQUENT", 2)
+    monkeypatch.setattr(making, "_FREQUENT", 2)
     shortlist = make_shortlist(tokenizer, PAIRS)
     ids = [i for _, target in PAIRS for i in tokenizer.encode([target])[0]]
     counts = collections.Counter(ids)

@@ -17,23 +17,30 @@ from keras_transformer.convert.vocabulary import (
 )
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
-from keras_transformer.train.job import Job, Request, check_resumable
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.request import (
+    Request,
+    check_resumable,
+    with_ids_of,
+)
 
 
-def request(corpus, *arguments, init_from=None, tokenizer=None):
-    arguments = [*arguments, None, None, None][:3]
-    return Request(corpus, *arguments, init_from, tokenizer)
-
-
-def choose(*arguments, **options):
-    return Job.choose(request(*arguments, **options))
+def choose(corpus, preset=None, recipe=None, architecture=None, **options):
+    request = Request(
+        corpus=corpus,
+        preset=preset,
+        recipe=recipe,
+        architecture=architecture,
+        **options,
+    )
+    request.check_new()
+    return request
 
 
 def test_the_preset_and_its_values_by_default(corpus, prepared, run):
     def defaults(preset=None, init_from=None, corpus=corpus):
-        job = choose(corpus, preset, init_from=init_from)
-        return job.request.get("preset"), job.recipe
+        new = choose(corpus, preset, init_from=init_from)
+        return new.resolved_preset, new.resolved_recipe
 
     assert defaults() == ("small", Recipe.from_preset("small"))
     assert defaults("base") == ("base", Recipe.from_preset("base"))
@@ -53,10 +60,10 @@ def test_what_starts_from_a_run_has_a_low_learning_rate(
         (run.path / "train.yaml").unlink()
     sizes = {} if preset is None else TINY
     values = {} if preset is None else {"max_length": 24}
-    job = choose(corpus, preset, values, sizes, init_from=run.path)
+    new = choose(corpus, preset, values, sizes, init_from=run.path)
     name = preset or (None if is_imported else "tiny")
-    assert job.request.get("preset") == name
-    assert job.recipe == Recipe.from_preset(
+    assert new.resolved_preset == name
+    assert new.resolved_recipe == Recipe.from_preset(
         name or "small",
         **dict(vocab_size=300, max_length=24, steps=2_000, steps_per_epoch=200),
         **dict(warmup_steps=100, learning_rate_scale=0.02),
@@ -65,32 +72,33 @@ def test_what_starts_from_a_run_has_a_low_learning_rate(
 
 def test_a_rate_may_be_given_to_what_starts_from_a_run(corpus, run):
     given = dict(steps=9, warmup_steps=4_000, learning_rate_scale=1.0)
-    recipe = choose(corpus, None, given, init_from=run.path).recipe
-    assert {x: getattr(recipe, x) for x in given} == given
+    new = choose(corpus, None, given, init_from=run.path)
+    assert {x: getattr(new.resolved_recipe, x) for x in given} == given
 
 
 def test_values_replace_the_defaults(corpus):
-    job = choose(corpus, "tiny", {"steps": 3}, {"d_ff": 7})
-    assert job.recipe == Recipe.from_preset("tiny", steps=3)
-    assert job.config.d_ff == 7
-    with pytest.raises(InputError, match="steps=0"):
+    new = choose(corpus, "tiny", {"steps": 3}, {"d_ff": 7})
+    assert new.resolved_recipe == Recipe.from_preset("tiny", steps=3)
+    assert new.resolved_config.d_ff == 7
+    with pytest.raises(InputError, match="steps must"):
         choose(corpus, "tiny", {"steps": 0})
 
 
 def test_the_request_is_what_was_given_and_the_whole_recipe(corpus, run):
     recipe = dict(steps=3, patience=2)
-    job = choose(corpus, None, recipe, {"dropout": 0.3}, init_from=run.path)
+    new = choose(corpus, None, recipe, {"dropout": 0.3}, init_from=run.path)
     sizes = dict(vocab_size=300, max_length=24)
     low = dict(steps_per_epoch=200, warmup_steps=100, learning_rate_scale=0.02)
     low = Recipe.from_preset("tiny", **sizes, **low, **recipe)
     values = dataclasses.asdict(low)
     del values["clip_norm"]  # None
-    assert job.request == {
+    assert new.resolved_arguments() == {
         **dict(data=[corpus.name], source="en", target="de"),
         **dict(preset="tiny", init_from=str(run.path), dropout=0.3),
         **values,
     }
-    assert yaml.safe_load(yaml.safe_dump(job.request)) == job.request
+    arguments = new.resolved_arguments()
+    assert yaml.safe_load(yaml.safe_dump(arguments)) == arguments
 
 
 # === A model to start from ===
@@ -103,8 +111,9 @@ def test_init_from_keeps_the_architecture(corpus, run):
     expected = dataclasses.replace(run.config, max_length=20, **free)
     for preset, sizes in ((None, {}), ("tiny", TINY)):
         sizes = {**sizes, **free}
-        job = choose(corpus, preset, recipe, sizes, init_from=run.path)
-        assert job.config_for(run.tokenizer) == expected != run.config
+        new = choose(corpus, preset, recipe, sizes, init_from=run.path)
+        config = with_ids_of(run.tokenizer, new.resolved_config)
+        assert config == expected != run.config
         sizes["d_ff"] = 32
         with pytest.raises(InputError, match="Received: d_ff=32 instead of 16"):
             choose(corpus, preset, recipe, sizes, init_from=run.path)
@@ -125,8 +134,8 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
         path = tmp_path / tied
         path.mkdir()
         tokenizer.save_files(path)
-        job = choose(corpus, "tiny", tokenizer=[path])
-        assert job.config.tied_embeddings == tied
+        new = choose(corpus, "tiny", tokenizer=[path])
+        assert new.resolved_config.tied_embeddings == tied
 
 
 def test_what_contradicts_a_tokenizer(corpus, prepared, run):
@@ -137,7 +146,11 @@ def test_what_contradicts_a_tokenizer(corpus, prepared, run):
     for data, message, options in (
         (corpus, "vocab_size=301 instead of 300", dict(vocab_size=301)),
         (prepared, "max_length=23 instead of 24", dict(max_length=23)),
-        (corpus, "init_from=.*tokenizer.model", dict(init_from=run.path)),
+        (
+            corpus,
+            "init_from=.*tokenizer=.*other.model",
+            dict(init_from=run.path, tokenizer=[other]),
+        ),
         (prepared, prepared.name, dict(tokenizer=[other])),
     ):
         options = {"tokenizer": [path], **options}
@@ -168,8 +181,14 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
 def check(
     run, corpus=None, preset=None, architecture=None, init_from=None, **recipe
 ):
-    given = request(corpus, preset, recipe, architecture, init_from=init_from)
-    check_resumable(run, given.arguments())
+    request = Request(
+        corpus=corpus,
+        preset=preset,
+        recipe=recipe,
+        architecture=architecture,
+        init_from=init_from,
+    )
+    check_resumable(run, request, workers=1)
 
 
 def test_only_what_is_given_is_compared(corpus, run):

@@ -1,0 +1,217 @@
+"""Backends, with which a `Translator` translates.
+
+Letters: B = batch.
+"""
+
+import abc
+import dataclasses
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.settings import Search, SearchResult
+from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.inference.records import (
+    Score,
+    Translation,
+    TranslationAttention,
+)
+from keras_transformer.support.fields import check_values, integer_from
+from keras_transformer.tasks import Task, TranslationTask
+from keras_transformer.text import Tokenizer
+from keras_transformer.text.normalization import without_blank
+
+if TYPE_CHECKING:
+    from keras_transformer.model import Transformer
+
+
+class Pair(NamedTuple):
+    """A source and a target: ids without end tokens, or texts if served."""
+
+    text: str  # the source before it was encoded
+    source: Ids | str
+    target: Ids | str  # to score, or the prefix of a translation
+
+
+class Backend(abc.ABC):
+    """Translates and scores batches. Several threads may use it.
+
+    `LocalBackend` has an engine in this process, which reads ids;
+    `ServedBackend` has an exported model, which reads texts.
+    """
+
+    task: Task = TranslationTask()  # of the model
+    search: Search | None = None  # None: unknown
+    num_translations: int
+    max_length: int | None = None  # the model's, in tokens, if known
+    dtype: str | None = None  # of the weights, if known
+    target_languages: Sequence[str] = ()  # a source may begin with one
+    units_per_token: int = 1  # the usual length of an encoded token
+
+    @abc.abstractmethod
+    def encode(
+        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
+    ) -> list[Pair]:
+        """Returns the pairs that the other methods take.
+
+        Targets are translations to score, or prefixes of translations.
+        """
+
+    @abc.abstractmethod
+    def translate(
+        self, pairs: Sequence[Pair], workers: int
+    ) -> list[Translation]:
+        """Returns the translations of sources, with their prefixes.
+
+        `workers` threads call it at the same time.
+        """
+
+    @abc.abstractmethod
+    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
+        """Returns the scores of targets; None for pairs that are too long."""
+
+
+@dataclasses.dataclass(kw_only=True)
+class LocalBackend(Backend):
+    """Turns texts into ids, which an engine translates, and back."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    task: Task
+    search: Search
+    num_translations: int
+
+    def __post_init__(self) -> None:
+        self.max_length = self.engine.max_length
+        self.dtype = self.engine.dtype
+        self.target_languages = self.tokenizer.languages
+
+    def encode(
+        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
+    ) -> list[Pair]:
+        sources = self.task.encode_sources(self.tokenizer, without_blank(texts))
+        if are_prefixes and not any(targets):
+            targets = [[] for _ in targets]
+        else:
+            if are_prefixes:
+                self.tokenizer.target.check_known(targets)
+            targets = self.task.encode_targets(self.tokenizer, targets)
+        rows = zip(texts, sources, targets, strict=True)
+        return [Pair(text, source, target) for text, source, target in rows]
+
+    def translate(
+        self, pairs: Sequence[Pair], workers: int
+    ) -> list[Translation]:
+        longest = self.max_length - 1  # the end token follows
+        longest_prefix = max(longest - 1, 0)  # a token follows, too
+        sources = [pair.source[:longest] for pair in pairs]
+        prefixes = [pair.target[:longest_prefix] for pair in pairs]
+        limits, result = self.search_ids(sources, prefixes, workers)
+        translations = []
+        for row, (text, source, prefix) in enumerate(pairs):
+            ids = result.ids[row]
+            scores = result.scores[row].astype(float)
+            is_at_limit = bool(result.lengths[row, 0] >= limits[row])
+            if not source:  # the empty translation is certain
+                ids = ids[:, :0]
+                scores = np.zeros_like(scores)
+                is_at_limit = False
+            outputs = [self.task.decode(self.tokenizer, x, text) for x in ids]
+            is_cut = len(source) > longest or len(prefix) > longest_prefix
+            translation = Translation(
+                texts=[output for output, _ in outputs],
+                scores=scores.tolist(),
+                source_truncated=is_cut,
+                at_length_limit=is_at_limit,
+                repaired=outputs[0][1],
+            )
+            translations.append(translation)
+        return translations
+
+    def search_ids(
+        self, sources: Sequence[Ids], prefixes: Sequence[Ids], workers: int = 1
+    ) -> tuple[np.ndarray, SearchResult]:
+        """Returns the limits of a search for translations, and its result."""
+        limits = self.limits(sources, prefixes)
+        result = self.engine.search(
+            [[*ids, self.tokenizer.source_eos_id] for ids in sources],
+            prefixes,
+            limits,
+            settings=self.search,
+            count=self.num_translations,
+            workers=workers,
+        )
+        return limits, result
+
+    def limits(
+        self, sources: Sequence[Ids], prefixes: Sequence[Ids]
+    ) -> np.ndarray:
+        """Returns the maximum lengths of translations, int32 `[B]`."""
+        # Some imported models end their sources with padding.
+        end = int(self.tokenizer.source_eos_id != self.tokenizer.pad_id)
+        limits = longest_outputs(
+            np,
+            np.array([len(ids) + end for ids in sources], np.float32),
+            np.array([len(ids) for ids in prefixes], np.float32),
+            np.float32(self.search.length_factor),
+            min(self.search.extra_length, self.max_length),
+            self.max_length,
+        )
+        return limits.astype(np.int32)
+
+    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
+        longest = self.max_length - 1  # the end token follows
+        tokenizer = self.tokenizer
+        log_probs = self.engine.log_probs(
+            [[*x.source[:longest], tokenizer.source_eos_id] for x in pairs],
+            [[*x.target[:longest], tokenizer.eos_id] for x in pairs],
+            workers=workers,
+        )
+        scores: list[Score | None] = []
+        for pair, log_prob in zip(pairs, log_probs.tolist(), strict=True):
+            if max(len(pair.source), len(pair.target)) > longest:
+                scores.append(None)
+                continue
+            if not (pair.source or pair.target):  # it is certain
+                log_prob = 0.0
+            count = len(pair.target) + 1  # with the end token
+            score = Score(
+                score=log_prob / float(self.search.penalty(np.float32(count))),
+                log_prob=log_prob,
+                perplexity=math.exp(-log_prob / count),
+                num_tokens=count,
+            )
+            scores.append(score)
+        return scores
+
+    def attention(
+        self, model: "Transformer", text: str, source: Ids, hypothesis: int
+    ) -> TranslationAttention:
+        """Returns the attention of a model; see `Translator.attention`."""
+        from keras.ops import convert_to_numpy
+
+        _, result = self.search_ids([source], [[]])
+        lengths = result.lengths[0]
+        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
+        check_values(is_found, hypothesis=hypothesis)
+        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
+        output, _ = self.task.decode(self.tokenizer, ids, text)
+        source = [*source, self.tokenizer.source_eos_id]
+        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
+        scores = model.attention_scores(
+            np.array([source], np.int32), np.array([target], np.int32)
+        )
+        return TranslationAttention(
+            source=text,
+            output=output,
+            source_tokens=self.tokenizer.source.pieces(source),
+            target_tokens=self.tokenizer.target.pieces(target),
+            source_words=self.tokenizer.source.words(source),
+            target_words=self.tokenizer.target.words(target),
+            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
+            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
+            cross=[convert_to_numpy(x[0]) for x in scores.cross],
+        )

@@ -1,0 +1,113 @@
+"""`GraphSearch`: searches with Keras models in TensorFlow's graphs.
+
+Letters: B = batch, S = source length, p = prefix length.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import tensorflow as tf
+
+from keras_transformer import decoding
+from keras_transformer.decoding.beam import BeamSearcher, BeamState
+from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
+from keras_transformer.inference.engine import Ids
+from keras_transformer.inference.keras_engine import make_step
+from keras_transformer.model import Transformer
+from keras_transformer.text.ids import SpecialIds
+
+_IDS = tf.TensorSpec([None, None], tf.int32)
+_LIMITS = tf.TensorSpec([None], tf.int32)
+_COUNT = tf.TensorSpec([], tf.int32)
+
+
+class GraphSearch:
+    """Searches with the models of a `KerasEngine`. It traces a search once."""
+
+    def __init__(
+        self, models: Sequence[Transformer], special_ids: SpecialIds
+    ) -> None:
+        self._models = models
+        self._special_ids = special_ids
+        self._graphs: dict[Search, Callable] = {}
+        self._traced_variables: list[Any] = []
+
+    def search_tensors(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor,
+        limits: tf.Tensor,
+        settings: Search,
+        count: int | tf.Tensor,
+    ) -> SearchResult:
+        """Searches for padded ids `[B, S]` and `[B, p]`; see `Engine.search`.
+
+        In a graph, fields of the settings may be scalar tensors.
+        """
+        if any(map(tf.is_tensor, vars(settings).values())):
+            return self._build(source, prefix, limits, count, settings)
+        result = self._graph(settings)(source, prefix, limits, count)
+        # Clients of a served model read n from the shapes.
+        return SearchResult(
+            ids=tf.ensure_shape(result.ids, [None, count, None]),
+            scores=tf.ensure_shape(result.scores, [None, count]),
+            lengths=tf.ensure_shape(result.lengths, [None, count]),
+        )
+
+    def _build(
+        self,
+        source: tf.Tensor,
+        prefix: tf.Tensor,
+        limits: tf.Tensor,
+        count: tf.Tensor,
+        settings: Search,
+    ) -> SearchResult:
+        """Searches, operation by operation."""
+        # The maximum of an empty batch is negative.
+        longest = tf.maximum(tf.reduce_max(limits), 0)
+        step, caches = make_step(
+            self._models, source, longest, settings.num_hypotheses
+        )
+        ids = self._special_ids._asdict()
+        if isinstance(settings, BeamSearch):
+            return decoding.beam_search(
+                step, caches, limits, settings, count, **ids, prefix=prefix
+            )
+        # The keys of samples are hash values of ids without padding.
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != self._special_ids.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        keys = tf.strings.to_hash_bucket_fast(joined, 2**62)
+        result = decoding.sample(
+            step, caches, limits, keys, settings, **ids, prefix=prefix
+        )
+        return SearchResult._make(values[:, :count] for values in result)
+
+    def beam_search_steps(
+        self, source: Ids, limit: int, settings: BeamSearch, count: int
+    ) -> tuple[BeamSearcher, BeamState]:
+        """Returns a beam search of one source, and its first state."""
+        limits = tf.constant([limit], tf.int32)
+        source = tf.constant([source], tf.int32)
+        step, caches = make_step(
+            self._models, source, limit, settings.beam_size
+        )
+        searcher = BeamSearcher(step, settings, count, self._special_ids)
+        return searcher, searcher.start(caches, limits, None)
+
+    def _graph(self, settings: Search) -> Callable:
+        """Returns the graph of a search, traced once."""
+        # LoRA, quantization and replaced layers create new variables.
+        variables = [x for model in self._models for x in model.variables]
+        if list(map(id, variables)) != list(map(id, self._traced_variables)):
+            self._traced_variables = variables
+            self._graphs = {}
+        if settings not in self._graphs:
+            # AutoGraph is not needed, and takes longer than tracing.
+            self._graphs[settings] = tf.function(
+                functools.partial(self._build, settings=settings),
+                [_IDS, _IDS, _LIMITS, _COUNT],
+                autograph=False,
+            )
+        return self._graphs[settings]

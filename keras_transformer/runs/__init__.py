@@ -1,0 +1,1 @@
+"""Folders of models: described, found, saved; their checkpoints."""

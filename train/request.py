@@ -1,0 +1,246 @@
+"""The arguments of a training: completed for a new run, else compared.
+
+Nothing here needs TensorFlow.
+"""
+
+import dataclasses
+import functools
+import importlib.util
+import os
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from keras_transformer.config import TransformerConfig
+from keras_transformer.inference.opening import read_run
+from keras_transformer.presets import PRESETS
+from keras_transformer.runs.run_folder import Run
+from keras_transformer.support.errors import InputError
+from keras_transformer.text import Tokenizer, open_tokenizer
+from keras_transformer.train.data.corpus import Corpus
+from keras_transformer.train.data.prepared import PreparedCorpus
+from keras_transformer.train.recipe import Recipe
+
+# Arguments that may change when a run is resumed.
+MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
+
+# Changes to the recipe of a preset with `init_from`. The learning rate of a
+# model of width 512 peaks at 9e-5.
+_FINE_TUNING = dict(
+    steps=2_000,
+    steps_per_epoch=200,
+    warmup_steps=100,
+    learning_rate_scale=0.02,
+)
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Request:
+    """The arguments of `train` except for output, strategy and dry_run.
+
+    The properties `resolved_...` are the values for a new run.
+    """
+
+    corpus: Corpus | None = None
+    preset: str | None = None
+    recipe: Recipe | Mapping[str, Any] | None = None
+    architecture: Mapping[str, Any] | None = None
+    init_from: str | Path | None = None
+    tokenizer: Sequence[Path] | None = None
+
+    def arguments(self) -> dict[str, Any]:
+        """Returns the arguments that are not None, as in `train.yaml`."""
+        values = {} if self.corpus is None else self.corpus.request()
+        if self.preset is not None:
+            values["preset"] = self.preset
+        if self.init_from is not None:
+            values["init_from"] = str(self.init_from)
+        if self.tokenizer is not None:
+            values["tokenizer"] = [str(path) for path in self.tokenizer]
+        recipe = self.recipe or {}
+        if isinstance(recipe, Recipe):
+            recipe = dataclasses.asdict(recipe)
+        return {**values, **recipe, **(self.architecture or {})}
+
+    def resolved_arguments(self) -> dict[str, Any]:
+        """Returns the arguments and the whole recipe, for `train.yaml`."""
+        values = {
+            **self.arguments(),
+            "preset": self.resolved_preset,
+            **dataclasses.asdict(self.resolved_recipe),
+        }
+        return {name: x for name, x in values.items() if x is not None}
+
+    @functools.cached_property
+    def past(self) -> Run | None:
+        """The run in `init_from`."""
+        return None if self.init_from is None else read_run(self.init_from)
+
+    @property
+    def resolved_preset(self) -> str | None:
+        """The name of the preset; None if `init_from` was imported."""
+        if self.preset is not None or self.past is None:
+            return self.preset or "small"
+        name = self.past.request.get("preset")
+        return name if name in PRESETS else None
+
+    @functools.cached_property
+    def resolved_tokenizer(self) -> Tokenizer | None:
+        """The tokenizer to use; None if a new one must be trained."""
+        found = {}
+        if self.past is not None:
+            found[f"init_from={self.init_from}"] = self.past.tokenizer
+        if self.tokenizer is not None:
+            paths = " ".join(str(path) for path in self.tokenizer)
+            found[f"tokenizer={paths}"] = open_tokenizer(self.tokenizer)
+        if isinstance(self.corpus, PreparedCorpus):
+            found[f"data={self.corpus.name}"] = self.corpus.tokenizer
+        if len({tokenizer.digest for tokenizer in found.values()}) > 1:
+            raise InputError(
+                "A training has one tokenizer. Received different ones in "
+                f"{' and '.join(found)}. Leave one out, or prepare the corpus "
+                "again."
+            )
+        return next(iter(found.values()), None)
+
+    @functools.cached_property
+    def resolved_recipe(self) -> Recipe:
+        """The recipe: the values in `recipe`, else those of the preset."""
+        defaults: dict[str, Any] = {}
+        if self.past is not None:
+            defaults |= _FINE_TUNING
+            if self.preset is None:
+                defaults["max_length"] = self.past.config.max_length
+        fixed = {}
+        if self.resolved_tokenizer is not None:
+            fixed["vocab_size"] = self.resolved_tokenizer.vocab_size
+        if isinstance(self.corpus, PreparedCorpus):
+            fixed["max_length"] = self.corpus.max_length
+        recipe = self.recipe
+        if not isinstance(recipe, Recipe):
+            values = {**defaults, **fixed, **(recipe or {})}
+            recipe = Recipe.from_preset(
+                self.resolved_preset or "small", **values
+            )
+        check_equal(
+            "The tokenizer and the prepared corpus fix these values. Leave "
+            "them out.",
+            fixed,
+            {name: getattr(recipe, name) for name in fixed},
+        )
+        return recipe
+
+    @functools.cached_property
+    def resolved_config(self) -> TransformerConfig:
+        """The architecture, to which a tokenizer adds its ids."""
+        recipe = self.resolved_recipe
+        values = dict(max_length=recipe.max_length, **(self.architecture or {}))
+        if self.past is not None and self.preset is None:
+            return dataclasses.replace(self.past.config, **values)
+        tokenizer = self.resolved_tokenizer
+        if self.past is None and tokenizer and not tokenizer.is_shared:
+            values.setdefault("tied_embeddings", "target")
+        values["vocab_size"] = recipe.vocab_size
+        return TransformerConfig.from_preset(self.resolved_preset, **values)
+
+    def check_new(self) -> None:
+        """Raises InputError for values with which a new run would fail late."""
+        corpus = self.corpus
+        if corpus is None:
+            raise InputError(
+                "Training needs data, unless `output` contains a run to resume."
+            )
+        recipe = self.resolved_recipe
+        if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
+            raise InputError(
+                "TensorBoard is not installed. Run `pip install tensorboard`."
+            )
+        if recipe.scored_sentences and "valid" in corpus.splits:
+            metric = corpus.task.default_metrics[0]
+            corpus.task.check_metrics(corpus.target, [metric])
+        config = self.resolved_config
+        if self.past is None:
+            return
+        self.past.find_checkpoint()  # raises if there is none
+        may_differ = {"dropout", "attention_window"}
+        if config.positional_encoding == "sinusoidal":
+            may_differ.add("max_length")
+        config = with_ids_of(self.past.tokenizer, config)
+        check_equal(
+            f"Task and architecture must be the same as in {self.past.path}.",
+            {"task": self.past.task.name, **self.past.config.to_dict()},
+            {"task": corpus.task.name, **config.to_dict()},
+            may_differ,
+        )
+
+
+def with_ids_of(
+    tokenizer: Tokenizer, config: TransformerConfig
+) -> TransformerConfig:
+    """Returns an architecture with the sizes and ids of a tokenizer."""
+    names = ("vocab_size", "pad_id", "bos_id", "eos_id")
+    values = {name: getattr(tokenizer, name) for name in names}
+    size = tokenizer.source.vocab_size
+    is_own = size != tokenizer.vocab_size
+    values["source_vocab_size"] = size if is_own else None
+    return dataclasses.replace(config, **values)
+
+
+def check_resumable(run: Run, request: Request, workers: int) -> None:
+    """Raises InputError if arguments differ from the run's."""
+    if run.checkpoints() and not run.state_path.exists():
+        raise InputError(
+            f"{run.path} cannot be resumed without its {run.state_path.name}. "
+            "Train into a different folder, perhaps with init_from this run."
+        )
+    arguments = {**request.arguments(), "workers": workers}
+    if isinstance(request.corpus, PreparedCorpus):
+        del arguments["data"]  # the content is compared
+    source, target = run.languages
+    recorded = {
+        **run.statistics,
+        **run.config.to_dict(),
+        "source": source,
+        "target": target,
+        **run.request,
+    }
+    expected = {name: recorded.get(name) for name in arguments}
+    check_equal(
+        f"{run.path} was started with different arguments. Choose a different "
+        "output, or leave them out.",
+        _without_folders(expected),
+        _without_folders(arguments),
+        MAY_CHANGE,
+    )
+
+
+def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns a request with names instead of paths, since files may move."""
+
+    def shorten(value: Any) -> Any:
+        if isinstance(value, str) and not value.startswith("tfds:"):
+            return os.path.basename(os.path.realpath(value))
+        return list(map(shorten, value)) if isinstance(value, list) else value
+
+    values = dict(request)
+    for name in {"data", "init_from", "tokenizer"} & values.keys():
+        values[name] = shorten(values[name])
+    if values.get("corpora"):
+        values["corpora"] = list(map(_without_folders, values["corpora"]))
+    return values
+
+
+def check_equal(
+    message: str,
+    expected: Mapping[str, Any],
+    received: Mapping[str, Any],
+    may_differ: Collection[str] = (),
+) -> None:
+    """Raises InputError if values differ, except those in `may_differ`."""
+    differences = [
+        f"{name}={received.get(name)!r} instead of {expected.get(name)!r}"
+        for name in {**received, **expected}
+        if received.get(name) != expected.get(name) and name not in may_differ
+    ]
+    if differences:
+        raise InputError(f"{message} Received: {'; '.join(differences)}")
