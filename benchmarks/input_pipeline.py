@@ -71,7 +71,7 @@ def train_tokenizer(folder: str, vocab_size: int) -> dict:
 
     start = time.perf_counter()
     texts = open_corpus([folder], "en", "de").texts("train")
-    Tokenizer.train(texts, vocab_size).save(f"{folder}/tokenizer.model")
+    Tokenizer.train(texts, vocab_size).save_files(folder)
     return {"seconds": time.perf_counter() - start, "mib": peak_kib() / 1024}
 
 
@@ -86,7 +86,7 @@ def read_batches(folder: str, seconds: float) -> dict:
     from keras_transformer.train import open_corpus, training_batches
 
     corpus = open_corpus([folder], "en", "de")
-    tokenizer = Tokenizer.load(f"{folder}/tokenizer.model")
+    tokenizer = Tokenizer.load(folder)
     before = peak_kib()
     batches = iter(
         training_batches(

@@ -47,7 +47,7 @@ def export(folder: pathlib.Path, data: list[str], vocab_size: int) -> None:
     """Writes a model of Marian and its exports into a new folder."""
     corpora = [kt.train.open_corpus([path], "en", "de") for path in data]
     pairs = [pair for corpus in corpora for pair in corpus.pairs("train")]
-    model = kt.Tokenizer.train(itertools.chain(*pairs), vocab_size).model
+    model = kt.Tokenizer.train(itertools.chain(*pairs), vocab_size).target.model
     pieces = sentencepiece.SentencePieceProcessor(model_proto=model)
     marian = folder / "marian"
     marian.mkdir(parents=True)

@@ -45,7 +45,7 @@ def save_argos(
     problems = list(to_ctranslate2.problems(translator))
     if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
         problems.append(f"source={source}, target={target}")
-    if tokenizer.languages or tokenizer.language_token:
+    if tokenizer.languages or tokenizer.default_tags:
         problems.append("sources with a language token or tag")
     is_learned = config.positional_encoding == "learned"
     if is_learned and config.max_length < to_ctranslate2.POSITIONS:

@@ -169,7 +169,7 @@ def _specification(translator: Translator) -> Any:
     settings.unk_token = pieces[target.unk_id]
     settings.bos_token = settings.decoder_start_token = pieces[config.bos_id]
     settings.eos_token = pieces[config.eos_id]
-    settings.add_source_eos = source.source_eos_id == config.eos_id
+    settings.add_source_eos = source.eos_id == config.eos_id
     settings.layer_norm_epsilon = config.layer_norm_epsilon
     return specification
 

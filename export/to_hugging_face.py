@@ -261,8 +261,8 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     bias.assign(values)
     # In transformers, users write the language token.
     tokenizer = Tokenizer(
-        read.vocabulary.model,
-        translator.tokenizer.language_token,
         source=read.vocabulary.source,
+        target=read.vocabulary.target,
+        default_tags=translator.tokenizer.default_tags,
     )
     return Translator(model, tokenizer, translator.search)

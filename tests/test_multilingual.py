@@ -128,7 +128,7 @@ def test_hugging_face_translates(translators, tmp_path):
     table = json.loads((path / "vocab.json").read_text())
     tokenizer = translators["fr"].tokenizer
     for piece, name in ((">>fra<<",) * 2, (">>deu<<",) * 2, ("<bt>", "▁<bt>")):
-        assert table[name] == tokenizer.piece_to_id(f"▁{piece}")
+        assert table[name] == tokenizer.target.piece_to_id(f"▁{piece}")
     loaded = convert.load(path)
     check(loaded, "fr", [f">>fra<< <bt> {text}" for text in TEXTS])
     check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])

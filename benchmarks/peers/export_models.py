@@ -57,11 +57,12 @@ def main() -> None:
     from ours import build_model
 
     import keras_transformer as kt
+    from keras_transformer.text import Vocabulary
 
     for name in options.shapes:
         shape = workload.SHAPES[name]
         search = kt.BeamSearch(workload.BEAM_SIZES[0], alpha=workload.ALPHA)
-        tokenizer = kt.Tokenizer(build_tokenizer(shape.vocab_size))
+        tokenizer = kt.Tokenizer(Vocabulary(build_tokenizer(shape.vocab_size)))
         translator = kt.Translator(build_model(shape), tokenizer, search)
         folder = options.output / name
         kt.export.save_ctranslate2(translator, folder / "ctranslate2")

@@ -36,13 +36,14 @@ def main() -> None:
 
     import keras_transformer as kt
     from keras_transformer.inference.keras_engine import KerasEngine
+    from keras_transformer.text.ids import SpecialIds
 
     shape = options.shape
     model = build_model(shape, options.dtype)
     # Ids go in and come out: only the special ids of a vocabulary are needed.
-    ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3)
+    ids = SpecialIds(bos_id=2, eos_id=3, pad_id=0, banned_ids=(0, 1, 2))
     vocabulary = types.SimpleNamespace(
-        vocab_size=shape.vocab_size, source_eos_id=3, **ids
+        vocab_size=shape.vocab_size, special_ids=ids, **ids._asdict()
     )
     vocabulary.source = vocabulary
     pool = concurrent.futures.ThreadPoolExecutor(workers)

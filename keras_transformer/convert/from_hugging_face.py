@@ -19,7 +19,11 @@ from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import read_tensors
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import name_file
 from keras_transformer.text import Tokenizer
@@ -166,7 +170,8 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
     target = settings_file.find_file(folder, "target.spm").read_bytes()
     with name_file(f"The tokenizer in {folder}"):
         return make_tokenizer(
-            (source, table, special), (target, target_table, special)
+            source=vocabulary_with_ids(source, table, special),
+            target=vocabulary_with_ids(target, target_table, special),
         )
 
 

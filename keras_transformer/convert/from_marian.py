@@ -20,11 +20,15 @@ from keras_transformer.convert import foreign_model, settings_file, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import explain_damage, read_tensors
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.sentencepiece_model import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
@@ -184,10 +188,11 @@ def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
         pad = f"<{pad}>"
     pad_id = min(len(source.table), len(target.table))
 
-    def with_padding(side: _Side) -> tuple:
+    def with_padding(side: _Side) -> Vocabulary:
         table = {piece: i + (i >= pad_id) for piece, i in side.table.items()}
         special = SpecialTokens(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
-        return side.model, table | {pad: pad_id}, special
+        table[pad] = pad_id
+        return vocabulary_with_ids(side.model, table, special)
 
     with name_file(f"The vocabulary in {folder}"):
         return make_tokenizer(with_padding(source), with_padding(target))

@@ -6,7 +6,11 @@ The section `data` of the settings names these files.
 from pathlib import Path
 
 from keras_transformer.convert.settings_file import SettingsFile, find_file
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
@@ -43,10 +47,11 @@ def read_vocabulary(
     special = SpecialTokens(pad=_PAD, unk=_UNKNOWN, bos=_START, eos=_END)
     reader = special if source_marks.get("end") else special._replace(eos=_PAD)
     with name_file(f"The vocabulary in {folder}"):
-        return make_tokenizer(
-            (*_read_pieces(folder, data, "source"), reader),
-            (*_read_pieces(folder, data, "target"), special),
-        )
+        model, table = _read_pieces(folder, data, "source")
+        source = vocabulary_with_ids(model, table, reader)
+        model, table = _read_pieces(folder, data, "target")
+        target = vocabulary_with_ids(model, table, special)
+        return make_tokenizer(source, target)
 
 
 def _field(data: SettingsFile, side: str, name: str) -> str:
@@ -79,8 +84,8 @@ def _read_table(path: Path) -> dict[str, int]:
     """Returns ids by token from a file with one token per line."""
     # Not `splitlines`: a piece may contain other line ends.
     lines = path.read_bytes().decode().removesuffix("\n").split("\n")
-    tokens = [*(line.removesuffix("\r") for line in lines), _UNKNOWN]
-    return {token: i for i, token in enumerate(tokens)}
+    tokens = [line.removesuffix("\r") for line in lines]
+    return {token: i for i, token in enumerate([*tokens, _UNKNOWN])}
 
 
 def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
@@ -100,9 +105,12 @@ def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
     if isinstance(tokenization, str):
         file = find_file(folder, tokenization)
         tokenization = read_yaml(file.read_bytes(), file)
-    tokenizer, options, path = "OpenNMTTokenizer", tokenization, None
+    tokenizer = "OpenNMTTokenizer"
+    options = tokenization
+    path = None
     if isinstance(options, dict) and "type" in options:
-        tokenizer, options = options["type"], options.get("params")
+        tokenizer = options["type"]
+        options = options.get("params")
     if isinstance(options, dict):
         used = {name for name, value in options.items() if value}
         if tokenizer == "SentencePieceTokenizer":

@@ -1,4 +1,4 @@
-"""Merges a SentencePiece model and a table of ids into a SentencePiece model.
+"""Merges a SentencePiece model and a table of ids into a `Vocabulary`.
 
 Other systems split texts with a SentencePiece model and look up the ids of the
 pieces in a table, often a joint table of both languages.
@@ -9,12 +9,11 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.normalization import SOURCE_MARK
+from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.sentencepiece_model import (
     load_processor,
     parse_model,
 )
-from keras_transformer.text.tokenizer import END_OF_IDS, Tokenizer
 
 _LANGUAGE = re.compile("^(>>[^<>]+<<)$")
 # The types of pieces in sentencepiece_model.proto.
@@ -30,18 +29,18 @@ class SpecialTokens(NamedTuple):
     eos: str = "</s>"
 
 
-def make_tokenizer(source: tuple, target: tuple) -> Tokenizer:
-    """Returns a tokenizer; each side is a tuple for `model_with_ids`."""
-    read, written = model_with_ids(*source), model_with_ids(*target)
-    if read == written:
-        return Tokenizer(written)
-    return Tokenizer(written, source=Tokenizer(read))
+def make_tokenizer(source: Vocabulary, target: Vocabulary) -> Tokenizer:
+    """Returns a tokenizer. Equal vocabularies become a shared one."""
+    are_equal = source.vocab_size == target.vocab_size
+    if are_equal and source.model == target.model:
+        return Tokenizer(target)
+    return Tokenizer(source, target)
 
 
-def model_with_ids(
+def vocabulary_with_ids(
     model: bytes, table: Mapping[str, Any], special: SpecialTokens
-) -> bytes:
-    """Returns a SentencePiece model with the ids of a table.
+) -> Vocabulary:
+    """Returns the vocabulary of a SentencePiece model and a table of ids.
 
     Pieces that only the table contains are never found in texts, except for
     single characters and leading languages such as `>>deu<<`. Pieces that only
@@ -60,7 +59,7 @@ def model_with_ids(
             "A table of pieces must contain the special tokens. Received: "
             f"{len(table):,} pieces without {', '.join(missing)}"
         )
-    proto = parse_model(model.removesuffix(SOURCE_MARK))
+    proto = parse_model(model)
     own = {x.piece: x for x in proto.pieces if x.type != _UNKNOWN}
     # The score of unknown characters in a unigram model. Type 0 is the default,
     # a normal piece.
@@ -80,9 +79,9 @@ def model_with_ids(
             piece.type = _CONTROL
         elif _LANGUAGE.fullmatch(name[1:]):
             piece.score, piece.type = 0.0, _GIVEN
-    proto.pieces.add(piece=END_OF_IDS, score=0.0, type=_CONTROL)
     proto.pieces.extend(x for x in own.values() if x.type != _CONTROL)
     proto.trainer_spec.unk_surface = special.unk
     for role, piece in special._asdict().items():
         setattr(proto.trainer_spec, f"{role}_piece", piece)
-    return proto.SerializeToString(deterministic=True)
+    merged = proto.SerializeToString(deterministic=True)
+    return Vocabulary(merged, vocab_size=len(table))

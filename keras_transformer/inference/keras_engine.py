@@ -26,7 +26,7 @@ from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import decoding_workers
 from keras_transformer.text import Tokenizer
-from keras_transformer.text.ids import SpecialIds, padded
+from keras_transformer.text.ids import padded
 
 # Models and tokenizers that work together have the same values of these.
 _SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
@@ -62,7 +62,7 @@ class KerasEngine(Engine):
                 )
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = policy_of(models[0]).name
-        self.special_ids = SpecialIds.from_tokenizer(tokenizer)
+        self.special_ids = tokenizer.special_ids
         self._graphs: Any = None
         if keras.config.backend() == "tensorflow":
             from keras_transformer.inference.graph_search import GraphSearch

@@ -19,7 +19,7 @@ from keras_transformer.litert.shortlist import ExportedShortlist
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
-from keras_transformer.text.ids import SpecialIds, padded
+from keras_transformer.text.ids import padded
 
 # By default. Each opens the model, which takes 65 MB for en-de.
 _MOST_WORKERS = 8
@@ -52,7 +52,7 @@ class LiteEngine(Engine):
     ) -> None:
         threads = available_cores() if threads is None else threads
         check_values(POSITIVE_INTEGER, threads=threads)
-        self.special_ids = SpecialIds.from_tokenizer(tokenizer)
+        self.special_ids = tokenizer.special_ids
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
         self._threads = threads

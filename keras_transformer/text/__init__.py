@@ -3,16 +3,17 @@
 import os
 from collections.abc import Sequence
 
-from keras_transformer.support.errors import InputError
 from keras_transformer.text.sentence_splitting import (
     join_sentences,
     split_sentences,
 )
 from keras_transformer.text.text_arguments import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text.vocabulary import Vocabulary
 
 __all__ = [
     "Tokenizer",
+    "Vocabulary",
     "join_sentences",
     "open_tokenizer",
     "read_texts",
@@ -21,23 +22,16 @@ __all__ = [
 
 
 def open_tokenizer(paths: Sequence[str | os.PathLike]) -> Tokenizer:
-    """Opens a tokenizer by its path or paths.
+    """Opens a tokenizer by its path, or by a path for sources and for targets.
 
     Args:
-        paths: A SentencePiece model, or the folder of a run or of a prepared
-            corpus; or two models, of sources and of targets.
-
-    Raises:
-        InputError: If a path is something else.
+        paths: One or two paths, as in `Tokenizer.load`.
     """
-    opened = [Tokenizer.load(path) for path in paths]
-    are_models = all(side.source is side for side in opened)
-    if len(opened) != 1 and not (len(opened) == 2 and are_models):
-        raise InputError(
-            "A tokenizer must be one vocabulary, or a SentencePiece model for "
-            f"sources and one for targets. Received: {list(map(str, paths))}"
-        )
-    if len(opened) == 1:
-        return opened[0]
-    source, target = opened
-    return Tokenizer(target.model, source=source)
+    if len(paths) == 1:
+        return Tokenizer.load(paths[0])
+    reader, writer = map(Tokenizer.load, paths)
+    return Tokenizer(
+        source=reader.source,
+        target=writer.target,
+        normalizes_sources=reader.normalizes_sources,
+    )

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Sequence
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import join_sentences, split_sentences
-from keras_transformer.text.tags import LANGUAGE, language_token
+from keras_transformer.text.tags import language_token, leading_language
 
 _LETTER = re.compile(r"[^\W\d_]")
 # Marks of quotations, lists and headings at the beginning of a line: -, 1., a).
@@ -27,7 +27,7 @@ class SplitDocument:
         languages: Collection[str] = (),
         language: str | None = None,
     ) -> None:
-        if language not in (None, *languages):
+        if language is not None and language not in languages:
             raise InputError(
                 "A target language must be one of the model's languages: "
                 f"{', '.join(languages) or 'none'}. Received: {language!r:.60}"
@@ -41,9 +41,9 @@ class SplitDocument:
             token = chosen if starts_line else token
             marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
             rest = sentence[len(marks) :]
-            match = re.match(LANGUAGE, rest, re.ASCII)
-            if match:
-                token = match[1] if match[1][2:-2] in languages else ""
+            own = leading_language(rest)
+            if own is not None:
+                token = own if own[2:-2] in languages else ""
             elif token and _LETTER.search(rest):
                 rest = f"{token} {rest}"
             self._parts.append((marks, rest, space))

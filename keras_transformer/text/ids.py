@@ -1,7 +1,7 @@
 """Ids of texts: special ids, and arrays of ids."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -13,14 +13,6 @@ class SpecialIds(NamedTuple):
     eos_id: int
     pad_id: int
     banned_ids: tuple[int, ...]  # only a prefix may contain them
-
-    @classmethod
-    def from_tokenizer(cls, tokenizer: Any) -> "SpecialIds":
-        """Returns the ids of a tokenizer; all but the end token are banned."""
-        bos, eos, pad = tokenizer.bos_id, tokenizer.eos_id, tokenizer.pad_id
-        # Some models start with the padding or the end token.
-        banned = {pad, bos, tokenizer.unk_id} - {eos}
-        return cls(bos, eos, pad, tuple(sorted(banned)))
 
 
 def padded(rows: Sequence[Sequence[int]], pad_id: int) -> np.ndarray:

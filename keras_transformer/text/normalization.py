@@ -14,9 +14,6 @@ SPACES = "[\t-\r\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]"
 INVISIBLE = (
     "[\\x00\xad\u061c\u200b\u200e\u200f\u202a-\u202e\u2060\u2066-\u2069\ufeff]"
 )
-# Ends a model with normalized sources: field 200 of SentencePiece's ModelProto,
-# which is free for extensions and ignored.
-SOURCE_MARK = b"\xc2\x0c\x12normalized sources"
 
 # Characters that may replace each other in sources, the usual one first.
 _ALIKE = (
@@ -37,49 +34,65 @@ def replace_invalid(text: str) -> str:
     return re.sub("[\ud800-\udfff]", "\ufffd", text)
 
 
+def is_blank(text: str) -> bool:
+    """Returns whether a text is only spaces and invisible characters."""
+    return not normalize_source(text).strip(" ")
+
+
 def without_blank(texts: Iterable[str]) -> list[str]:
-    """Replaces texts of only spaces and invisible characters by ""."""
-    return [x if normalize_source(x).strip(" ") else "" for x in texts]
+    """Replaces blank texts by ""."""
+    return ["" if is_blank(text) else text for text in texts]
 
 
-class Replacements(dict):
-    """What the characters of a source become, by code point.
+class Replacements:
+    """Replaces characters that a vocabulary lacks by similar ones.
 
-    A character that the vocabulary lacks becomes similar ones that it
-    contains: one of `_ALIKE`, or those of NFKC. All others are kept.
+    A character becomes the first one of `_ALIKE` that the vocabulary contains,
+    or its NFKC. If the vocabulary lacks those, too, the character is kept.
+
+    Args:
+        known: The characters of the vocabulary.
+
+    Attributes:
+        table: What each character becomes, if it changes.
+        numbers: The numbers that change.
+        digits: Digits, and characters that become texts with a digit at the
+            end. A space separates them from `numbers`: 10² becomes 10 2.
     """
 
     def __init__(self, known: Collection[str]) -> None:
-        self._known = known
+        table: dict[str, str] = {}
+        for alike in _ALIKE:
+            usual = next((x for x in alike if x in known), None)
+            if usual is not None:
+                table |= {x: usual for x in alike if x not in known}
+        for character in map(chr, range(0x30000)):  # NFKC keeps all above
+            if unicodedata.is_normalized("NFKC", character):
+                continue
+            form = unicodedata.normalize("NFKC", character)
+            form = "".join(table.get(x, x) for x in form)
+            is_mark = form[0] == " " or unicodedata.combining(character)
+            # The vocabulary may compose marks with the letter before them.
+            is_known = all(x in known or unicodedata.combining(x) for x in form)
+            if is_known and not is_mark and character not in known:
+                table.setdefault(character, form)
+        self.table = table
+        self._by_code_point = str.maketrans(table)
+        self.numbers = "".join(
+            x for x in table if unicodedata.category(x) == "No"
+        )
+        self.digits = "0123456789"
+        self.digits += "".join(x for x in table if table[x][-1] in self.digits)
 
-    def __missing__(self, point: int) -> str:
-        character = chr(point)
-        alike = next((x for x in _ALIKE if character in x), "")
-        compatible = unicodedata.normalize("NFKC", character)
-        similar = [character, *alike]
-        if compatible != character and compatible[0] != " ":  # not a mark
-            similar.append("".join(self[ord(x)] for x in compatible))
-        found = next(filter(self._knows, similar), character)
-        if found != character and unicodedata.category(character) == "No":
-            found = f"\0{found}"
-        return self.setdefault(point, found)
-
-    def _knows(self, text: str) -> bool:
-        # Marks may be composed with the letter before them.
-        combining = unicodedata.combining
-        return all(x in self._known or combining(x) for x in text)
+    @functools.cached_property
+    def _number_after_digit(self) -> re.Pattern:
+        return re.compile(f"(?<=[{self.digits}])([{self.numbers}])")
 
     def replace(self, text: str) -> str:
         """Returns the text of `normalize_source` with known characters."""
-        # 1½ becomes 1 1/2, and 10² becomes 10 2: never a different number.
-        text = re.sub("(?<=[0-9])\0", " ", text.translate(self))
-        return text.replace("\0", "")
-
-    def changes(self) -> dict[str, str]:
-        """Returns what each character becomes that has similar ones."""
-        others = map(chr, range(0x30000))  # NFKC keeps all above
-        others = (x for x in others if unicodedata.normalize("NFKC", x) != x)
-        return {x: self[ord(x)] for x in (*"".join(_ALIKE), *others)}
+        if self.numbers and not text.isascii():
+            text = self._number_after_digit.sub(r" \1", text)
+        return text.translate(self._by_code_point)
 
 
 @functools.cache

@@ -10,7 +10,7 @@ from keras_transformer.support.errors import InputError
 
 
 def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
-    """Returns one text or several as a list of Python strings.
+    """Returns a list of Python strings, and whether `texts` is a single one.
 
     Args:
         texts: One text, or an iterable of texts. A text is a `str`, UTF-8
@@ -18,12 +18,8 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
             string tensors of shape `[B]` are iterables of texts.
         name: Name of the argument in messages.
 
-    Returns:
-        The texts, and whether a single one was given.
-
     Raises:
-        InputError: If something else was given, or a text is not valid
-            Unicode.
+        InputError: If a text is something else, or not valid Unicode.
     """
     texts = _unwrap(texts)
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
@@ -34,23 +30,16 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
 def read_text(value: Any, name: str) -> str:
     """Returns one text as a Python string; see `read_texts`."""
     value = _unwrap(value)
-    if not isinstance(value, str | bytes):
-        raise InputError(
-            "A text must be a `str`, UTF-8 `bytes` or a scalar string tensor. "
-            f"Received: {name}={reprlib.repr(value)} of type "
-            f"{type(value).__name__}"
-        )
     try:
         if isinstance(value, bytes):
             return value.decode("utf-8")
         value.encode("utf-8")  # a lone surrogate fails
         return str(value)
-    except UnicodeError as error:
+    except (UnicodeError, AttributeError) as error:
         raise InputError(
-            "A text must be valid Unicode. Received: "
-            f"{name}={reprlib.repr(value)} ({error.reason} at position "
-            f"{error.start}). Decode the bytes with the right encoding, or "
-            'with `data.decode("utf-8", "replace")`.'
+            "A text must be a `str`, UTF-8 `bytes` or a scalar string tensor, "
+            f"of valid Unicode. Received: {name}={reprlib.repr(value):.80} "
+            f"({error}). Decode bytes with the right encoding."
         ) from error
 
 

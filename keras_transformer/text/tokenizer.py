@@ -1,19 +1,17 @@
-"""The vocabulary: one SentencePiece model for both languages, or one each."""
+"""`Tokenizer`: sources to ids, targets to ids, and ids to text."""
 
 import functools
 import hashlib
 import json
 import os
 import re
-import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import atomic_write, check_types, read_json
 from keras_transformer.text import normalization
-from keras_transformer.text.pieces import Pieces
-from keras_transformer.text.sentencepiece_model import load_processor
+from keras_transformer.text.ids import SpecialIds
 from keras_transformer.text.tags import (
     TAG,
     check_languages,
@@ -22,61 +20,42 @@ from keras_transformer.text.tags import (
     with_tags,
 )
 from keras_transformer.text.tokenizer_training import train_model
+from keras_transformer.text.vocabulary import Vocabulary
 
-# Adds an id for padding to a serialized model: one more piece of the type
-# CONTROL. The fields of a message may continue after its end.
-_PADDING = b"\n\t\n\x05<pad>\x18\x03"
-# The control piece after the last id. Pieces after it become unknown.
-END_OF_IDS = "<end of ids>"
+# The files of a tokenizer: one model for both sides, or one for each side, and
+# what is not in a model.
+_SHARED = "tokenizer.model"
+_SOURCE = "source.spm"
+_TARGET = "target.spm"
+_DESCRIPTION = "tokenizer.json"
 
 
-class Tokenizer(Pieces):
-    """Converts text to token ids and back: SentencePiece byte-pair encoding.
+class Tokenizer:
+    """Converts texts to token ids and back.
 
-    A model reads ids of `source` and writes ids of `target`. Both are the
-    tokenizer itself, unless the languages have separate vocabularies.
-    `train` makes one vocabulary for both, so that the embeddings can be tied,
-    and gives the ids 0 to 3 to padding, unknown, start and end. Characters
-    that are not in the vocabulary are encoded as UTF-8 bytes, so that no text
-    becomes unknown.
-
-    Text is normalized to Unicode NFC, but several combining marks keep their
-    order unless Unicode has one character for the letter with all of them.
-    Control characters (including tabs and line ends) become spaces, and spaces
-    are trimmed and collapsed. Nothing else is changed, unlike with
-    SentencePiece's default, which rewrites "…" as "...". Sources are normalized
-    further: see `normalizes_sources`. SentencePiece represents a space by "▁"
-    (U+2581), which is decoded as a space.
-
-    A tag, such as `<bt>` or the language `>>fra<<`, is one piece. It does not
+    A model reads ids of `source` and writes ids of `target`. A tag before a
+    source, such as `<bt>` or the language `>>fra<<`, is one piece, and does not
     change the ids of the text after it.
 
     Args:
-        model: A serialized SentencePiece model with ids for unknown, start and
-            end. One without an id for padding gets the next one.
-        language_token: The target language, a tag, or both, separated by
-            spaces: for sources without a language, or without a tag.
-        source: The tokenizer of sources, with the same ids for padding, start
-            and end. If its end is its padding, sources have no end token.
-            Default: this one.
-
-    Attributes:
-        vocab_size: Number of ids.
-        pad_id: Id of padding.
-        unk_id: Id of unknown text.
-        bos_id: Id of the start token, the decoder's first input. It may be
-            `pad_id` or `eos_id`.
-        eos_id: Id of the end token.
-        source_eos_id: Id at the end of a source: `eos_id`, or `pad_id` if
-            sources have no end token.
+        source: The vocabulary of sources. If its end is its padding, sources
+            have no end token.
+        target: The vocabulary of targets, with the same ids for padding, start
+            and end. Default: `source`.
         normalizes_sources: Whether spaces in sources become plain ones,
             invisible characters are removed, other characters that the
             vocabulary lacks become similar ones, and targets of nothing but
             spaces are empty: true after `train`.
+        default_tags: The target language, a tag, or both: for sources without
+            a language, or without a tag.
+
+    Attributes:
+        vocab_size, pad_id, unk_id, bos_id, eos_id: As in `target`.
+        source_eos_id: Id at the end of a source: `eos_id`, or `pad_id` if
+            sources have no end token.
 
     Raises:
-        InputError: If `model` is not such a model, a tag is missing, or
-            sources have different special tokens.
+        InputError: If a tag is missing, or the vocabularies do not fit.
 
     Example:
 
@@ -89,55 +68,31 @@ class Tokenizer(Pieces):
 
     def __init__(
         self,
-        model: bytes,
-        language_token: str | None = None,
-        source: "Tokenizer | None" = None,
+        source: Vocabulary,
+        target: Vocabulary | None = None,
+        normalizes_sources: bool = False,
+        default_tags: Sequence[str] = (),
     ) -> None:
-        processor = load_processor(model)
-        unk_id = processor.unk_id()
-        if processor.pad_id() < 0 and processor.PieceToId("<pad>") == unk_id:
-            model += _PADDING
-            processor = load_processor(model)
-        names = ("pad", "unk", "bos", "eos")
-        special = {name: getattr(processor, f"{name}_id")() for name in names}
-        if min(special.values()) < 0:
+        target = target or source
+        end_ids = (target.eos_id, target.pad_id)
+        if source.pad_id != target.pad_id or source.eos_id not in end_ids:
             raise InputError(
-                "A SentencePiece model must have ids for start and end, and "
-                f"its <pad> must not be text. Received: {special} (-1: no id). "
-                "Train it with Tokenizer.train, or with pad_id=0, unk_id=1, "
-                "bos_id=2, eos_id=3."
+                "Two vocabularies must have the same ids for padding and end. "
+                f"Received: pad_id={source.pad_id}, eos_id={source.eos_id} for "
+                f"sources, pad_id={target.pad_id}, eos_id={target.eos_id} for "
+                "targets. Train both with pad_id=0 and eos_id=3."
             )
-        self.model = model
-        self.pad_id, self.unk_id, self.bos_id, self.eos_id = special.values()
-        size, end = processor.GetPieceSize(), processor.PieceToId(END_OF_IDS)
-        self.vocab_size = size if end == self.unk_id else end
-        self._processor = processor
-        self.target, self.source = self, source or self
-        self.source_eos_id = self.source.eos_id
-        read = self.source.model
-        self.normalizes_sources = read.endswith(normalization.SOURCE_MARK)
-        received, expected = (
-            {
-                side.pieces([i])[0]: i
-                for i in (side.pad_id, side.bos_id, side.eos_id)
-            }
-            for side in (self.source, self)
-        )
-        if not received.items() <= expected.items():
-            raise InputError(
-                "Two tokenizers must have the same special tokens, with the "
-                f"same ids. Received: {received} for sources, {expected} for "
-                "targets. Train both with pad_id=0, unk_id=1, bos_id=2, "
-                "eos_id=3."
-            )
-        self.language_token = language_token or None
-        if language_token:
-            self.check_tags(language_token.split())
-
-    def __reduce__(self) -> tuple:
-        """Pickles and copies its serialized models."""
-        source = None if self.source is self else self.source
-        return type(self), (self.model, self.language_token, source)
+        self.source = source
+        self.target = target
+        self.vocab_size = target.vocab_size
+        self.pad_id = target.pad_id
+        self.unk_id = target.unk_id
+        self.bos_id = target.bos_id
+        self.eos_id = target.eos_id
+        self.source_eos_id = source.eos_id
+        self.normalizes_sources = normalizes_sources
+        self.default_tags = list(default_tags)
+        self.check_tags(default_tags)
 
     @classmethod
     def train(
@@ -148,7 +103,17 @@ class Tokenizer(Pieces):
         symbols: Sequence[str] = (),
         tags: Sequence[str] = (),
     ) -> "Tokenizer":
-        """Trains a vocabulary; the same text gives the same vocabulary.
+        """Trains one vocabulary by byte-pair encoding, always the same.
+
+        The ids 0 to 3 are padding, unknown, start and end. Characters that are
+        not in the vocabulary are encoded as UTF-8 bytes, so that no text
+        becomes unknown.
+
+        Text is normalized to Unicode NFC, but several combining marks keep
+        their order unless Unicode has one character for the letter with all of
+        them. Control characters (including tabs and line ends) become spaces,
+        and spaces are trimmed and collapsed. Nothing else is changed, unlike
+        with SentencePiece's default, which rewrites "…" as "...".
 
         Args:
             texts: Lines of source and target text, read once.
@@ -162,73 +127,74 @@ class Tokenizer(Pieces):
             symbols: Further pieces, which no text is tokenized to.
             tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
 
-        Returns:
-            The tokenizer.
-
         Raises:
             InputError: If the text is empty or not valid Unicode,
                 `vocab_size` is too small for its characters or larger than
                 it can fill (the message states the limit), or a tag is
                 malformed.
         """
-        return cls(train_model(texts, vocab_size, max_sentences, symbols, tags))
+        model = train_model(texts, vocab_size, max_sentences, symbols, tags)
+        return cls(Vocabulary(model), normalizes_sources=True)
+
+    # === Files ===
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
-        """Reads a SentencePiece model file, or the files of `save_files`.
+        """Reads the files of `save_files`, or a SentencePiece model file.
 
         Args:
-            path: The file, or the folder of a run or of a prepared corpus.
+            path: The folder of a run or of a prepared corpus, its
+                `tokenizer.model`, or a model of SentencePiece.
 
         Raises:
-            InputError: If a file cannot be read or is not a valid model.
+            InputError: If a file cannot be read or is damaged.
         """
-        path, source = Path(path), None
-        if not path.is_dir():
-            return cls._load_file(path)
-        if (path / "source.spm").exists():
-            source = cls._load_file(path / "source.spm")
-        name = "target.spm" if source else "tokenizer.model"
-        model = cls._load_file(path / name).model
-        file, special = path / "special_tokens_map.json", {}
-        with name_file(file):
-            if file.exists():
-                special = read_json(file)
-                check_types(file, special, {"language_token": str})
-            return cls(model, special.get("language_token"), source)
-
-    @classmethod
-    def _load_file(cls, path: Path) -> "Tokenizer":
+        path = Path(path)
+        if path.name == _SHARED and (path.parent / _DESCRIPTION).exists():
+            path = path.parent
         try:
-            model = path.read_bytes()
+            if path.is_dir():
+                return cls._load_folder(path)
+            return cls(_read_vocabulary(path))
         except OSError as error:
             raise InputError(
-                "A tokenizer must be a SentencePiece model file, such as the "
-                f"tokenizer.model of a run. Received: {path} "
-                f"({error.strerror})"
+                "A tokenizer must be a SentencePiece model, or the folder of a "
+                f"run or of a prepared corpus. Received: {path} ({error})"
             ) from error
-        with name_file(path):
-            return cls(model)
 
-    def save(self, path: str | os.PathLike) -> None:
-        """Writes the SentencePiece model file atomically."""
-        with atomic_write(path) as partial:
-            partial.write_bytes(self.model)
+    @classmethod
+    def _load_folder(cls, folder: Path) -> "Tokenizer":
+        file = folder / _DESCRIPTION
+        values = read_json(file)
+        types = {"vocab_sizes": list, "normalizes_sources": bool}
+        check_types(file, values, types | {"default_tags": list})
+        sizes = values["vocab_sizes"]
+        names = [_SHARED] if len(sizes) == 1 else [_SOURCE, _TARGET]
+        vocabularies = [
+            _read_vocabulary(folder / name, size)
+            for name, size in zip(names, sizes, strict=True)
+        ]
+        with name_file(file):
+            return cls(
+                source=vocabularies[0],
+                target=vocabularies[-1],
+                normalizes_sources=values["normalizes_sources"],
+                default_tags=values["default_tags"],
+            )
 
-    def files(self) -> Mapping[str, bytes]:
+    def files(self) -> dict[str, bytes]:
         """Returns the content of its files, which `load` reads, by name."""
-        files = {"tokenizer.model": self.model}
-        if self.source is not self:
-            files = {"source.spm": self.source.model, "target.spm": self.model}
-        if self.language_token is not None:
-            special = json.dumps({"language_token": self.language_token})
-            files["special_tokens_map.json"] = special.encode()
+        vocabularies = {_SOURCE: self.source, _TARGET: self.target}
+        if self.source is self.target:
+            vocabularies = {_SHARED: self.source}
+        description = {
+            "vocab_sizes": [x.vocab_size for x in vocabularies.values()],
+            "normalizes_sources": self.normalizes_sources,
+            "default_tags": self.default_tags,
+        }
+        files = {name: x.model for name, x in vocabularies.items()}
+        files[_DESCRIPTION] = json.dumps(description, indent=2).encode()
         return files
-
-    @property
-    def digest(self) -> str:
-        """SHA-256 of its files, in hexadecimal."""
-        return hashlib.sha256(b"".join(self.files().values())).hexdigest()
 
     def save_files(self, folder: str | os.PathLike) -> None:
         """Writes its files into a folder, each atomically."""
@@ -236,24 +202,17 @@ class Tokenizer(Pieces):
             with atomic_write(Path(folder) / name) as partial:
                 partial.write_bytes(content)
 
-    @functools.cached_property
-    def is_shared(self) -> bool:
-        """Whether sources and targets have the same pieces."""
-        return self.source.pieces() == self.pieces()
+    @property
+    def digest(self) -> str:
+        """SHA-256 of its files, in hexadecimal."""
+        return hashlib.sha256(b"".join(self.files().values())).hexdigest()
 
     # === Tags ===
 
-    @functools.cached_property
+    @property
     def tags(self) -> list[str]:
         """The pieces that may begin a source, such as `"<bt>"`."""
-        library = self.source._processor
-        # Learned pieces have other scores.
-        given = (
-            library.IdToPiece(i)
-            for i in range(self.source.vocab_size)
-            if library.GetScore(i) == 0
-        )
-        return [x[1:] for x in given if re.fullmatch("▁" + TAG, x)]
+        return self.source.tags
 
     @property
     def languages(self) -> list[str]:
@@ -281,20 +240,16 @@ class Tokenizer(Pieces):
         """
         if sources is not None and self.normalizes_sources:
             sources = map(normalization.normalize_source, sources)
-        is_chosen = ">>" in (self.language_token or "")
+        is_chosen = any(tag.startswith(">>") for tag in self.default_tags)
         is_needed = len(self.languages) > 1 and not is_chosen
         check_languages(self.languages, is_needed, sources, first)
 
     def translating_to(self, language: str) -> "Tokenizer":
-        """Returns this tokenizer with a target language.
+        """Returns this tokenizer with a target language, such as `"fra"`.
 
-        Args:
-            language: Such as `"fra"`, for a language token `>>fra<<`.
-
-        Raises:
-            InputError: If there is no such token.
+        Raises InputError if there is no language token for it (`>>fra<<`).
         """
-        return self._with_language_token(language_token(language))
+        return self._with_default_tags([language_token(language)])
 
     def with_tag(self, tag: str) -> "Tokenizer":
         """Returns this tokenizer with a tag before sources without one.
@@ -303,44 +258,45 @@ class Tokenizer(Pieces):
         Raises InputError if there is no such tag.
         """
         tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
-        if tag.startswith(">>"):
-            raise InputError(
-                "A tag must not be a language. Received: "
-                f"tag={tag!r}. Set it as the target language."
-            )
-        together = filter(None, [self.language_token, tag])
-        return self._with_language_token(" ".join(together))
+        return self._with_default_tags([*self.default_tags, tag])
 
-    def _with_language_token(self, language_token: str) -> "Tokenizer":
-        source = None if self.source is self else self.source
-        return Tokenizer(self.model, language_token, source)
+    def _with_default_tags(self, default_tags: Sequence[str]) -> "Tokenizer":
+        return Tokenizer(
+            self.source,
+            self.target,
+            normalizes_sources=self.normalizes_sources,
+            default_tags=default_tags,
+        )
 
     # === Texts and ids ===
 
-    def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Returns the ids of each text, without start and end tokens.
+    @property
+    def is_shared(self) -> bool:
+        """Whether sources and targets have the same pieces."""
+        return self.source.pieces() == self.target.pieces()
 
-        Args:
-            texts: Texts of valid Unicode.
-        """
-        # By default it would start a thread per core.
-        rows = self._processor.Encode(list(texts), num_threads=1)
-        size, unk_id = self.vocab_size, self.unk_id
-        if size < self._processor.GetPieceSize():
-            rows = [[i if i < size else unk_id for i in row] for row in rows]
-        return rows
+    @property
+    def special_ids(self) -> SpecialIds:
+        """The ids of special tokens; all but the end token are banned."""
+        # Some models start with the padding or the end token.
+        banned = {self.pad_id, self.bos_id, self.unk_id} - {self.eos_id}
+        return SpecialIds(
+            bos_id=self.bos_id,
+            eos_id=self.eos_id,
+            pad_id=self.pad_id,
+            banned_ids=tuple(sorted(banned)),
+        )
 
     @functools.cached_property
-    def replacements(self) -> normalization.Replacements | None:
-        """What sources are normalized with, if they are."""
-        if not self.normalizes_sources:
-            return None
+    def replacements(self) -> normalization.Replacements:
+        """What `normalizes_sources` replaces characters by."""
         known = {piece for piece in self.source.pieces() if len(piece) == 1}
-        return normalization.Replacements(known.union(" ", *self.tags))
+        known.update(" " + "".join(self.tags))
+        return normalization.Replacements(known)
 
     def normalize_source(self, text: str) -> str:
         """Returns a source with the spaces and characters that are read."""
-        if self.replacements is None:
+        if not self.normalizes_sources:
             return text
         return self.replacements.replace(normalization.normalize_source(text))
 
@@ -348,8 +304,9 @@ class Tokenizer(Pieces):
         """Returns the ids of sources, normalized and with their tags."""
         texts = map(self.normalize_source, texts)
         if self.tags:
-            pattern, tags = leading_tags(self.tags), self.language_token or ""
-            texts = (with_tags(text, pattern, tags) for text in texts)
+            pattern = leading_tags(self.tags)
+            default_tags = self.default_tags
+            texts = (with_tags(text, pattern, default_tags) for text in texts)
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
@@ -358,28 +315,19 @@ class Tokenizer(Pieces):
             texts = normalization.without_blank(texts)
         return self.target.encode(texts)
 
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """Returns the ids of texts in `target`; see `Vocabulary.encode`."""
+        return self.target.encode(texts)
+
     def decode(self, ids: Sequence[int]) -> str:
-        """Returns the text of ids up to the first end token.
+        """Returns the text of ids of `target`; see `Vocabulary.decode`."""
+        return self.target.decode(ids)
 
-        Padding and start tokens are removed everywhere. Ids outside the
-        vocabulary are unknown. Bytes that are not UTF-8, such as those of
-        a character that is cut, and spaces around the text are removed.
-        """
-        kept = []
-        for token in map(int, ids):
-            if token == self.eos_id:
-                break
-            if token not in (self.pad_id, self.bos_id):
-                known = 0 <= token < self.vocab_size
-                kept.append(token if known else self.unk_id)
-        text = self._processor.DecodeIds(kept).replace("\ufffd", "")
-        return text.strip(string.whitespace)
+    def pieces(self, ids: Sequence[int] | None = None) -> list[str]:
+        """Returns the entry of each id of `target`, by default of all."""
+        return self.target.pieces(ids)
 
-    def check_known(self, prefixes: Iterable[str]) -> None:
-        """Raises InputError for characters that the vocabulary lacks."""
-        for prefix in prefixes:
-            if self.unk_id in self.encode([prefix])[0]:
-                raise InputError(
-                    "A prefix must consist of characters in the vocabulary. "
-                    f"Received: {prefix!r:.60}"
-                )
+
+def _read_vocabulary(file: Path, vocab_size: int | None = None) -> Vocabulary:
+    with name_file(file):
+        return Vocabulary(file.read_bytes(), vocab_size)

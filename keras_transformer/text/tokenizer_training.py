@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
 from keras_transformer.text.sentencepiece_model import parse_model
@@ -25,16 +24,9 @@ def train_model(
     vocab_size: int,
     max_sentences: int,
     symbols: Sequence[str],
-    tags: Sequence[str] = (),
+    tags: Sequence[str],
 ) -> bytes:
     """Returns a serialized model; for arguments see `Tokenizer.train`."""
-    if isinstance(texts, str | bytes):
-        raise InputError(
-            "texts must be an iterable of lines. Received: a single text. "
-            "Pass a list."
-        )
-    sizes = dict(vocab_size=vocab_size, max_sentences=max_sentences)
-    check_values(POSITIVE_INTEGER, **sizes)
     check_tags(tags)
     with explain_missing_packages():
         import sentencepiece
@@ -69,8 +61,7 @@ def train_model(
             raise _explain(str(error), vocab_size) from error
     proto = parse_model(model.getvalue())
     proto.normalizer_spec.ClearField("normalization_rule_tsv")  # temporary
-    content = proto.SerializeToString(deterministic=True)
-    return content + normalization.SOURCE_MARK
+    return proto.SerializeToString(deterministic=True)
 
 
 def _read_lines(texts: Iterable[str]) -> Iterator[str]:
@@ -95,18 +86,21 @@ def sample(items: Iterable[Any], count: int, seed: int = 0) -> list[Any]:
 
 def _explain(message: str, vocab_size: int) -> Exception:
     """Converts a message of the SentencePiece trainer to an exception."""
-    received = f"Received: vocab_size={vocab_size}"
-    if limit := re.search(r"than required_chars\. \d+ vs (\d+)", message):
+    received = f"Received: {vocab_size}"
+    smallest = re.search(r"than required_chars\. \d+ vs (\d+)", message)
+    if smallest:
         return InputError(
-            f"vocab_size must be at least {limit[1]} for this text: 4 special "
-            "tokens, 256 bytes and one token for each of its characters. "
-            f"{received}"
+            f"must be at least {smallest[1]} for this text: 4 special tokens, "
+            f"256 bytes and one token for each of its characters. {received}",
+            argument="vocab_size",
         )
-    if limit := re.search(r"set it to a value <= (\d+)", message):
+    largest = re.search(r"set it to a value <= (\d+)", message)
+    if largest:
         return InputError(
-            f"vocab_size must be at most {limit[1]} for this text, which runs "
-            f"out of pairs to merge. {received}. Use more text, or a smaller "
-            "vocabulary."
+            f"must be at most {largest[1]} for this text, which has no more "
+            f"pairs to merge. {received}. Use more text, or a smaller "
+            "vocabulary.",
+            argument="vocab_size",
         )
     if "!sentences_.empty()" in message or "all_chars_count" in message:
         return InputError(

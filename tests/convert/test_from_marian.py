@@ -148,7 +148,7 @@ def test_a_model(request, kind):
         stop="finished",
     )
     assert found.notes == []
-    for side in (found.vocabulary, found.vocabulary.source):
+    for side in (found.vocabulary.target, found.vocabulary.source):
         assert side.piece_to_id("<pad>") == config.pad_id == config.bos_id
         assert (side.eos_id, side.unk_id) == (0, 1)
     expected = {x: to_numpy(y) for x, y in named_weights(model).items()}

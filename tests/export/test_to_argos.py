@@ -11,7 +11,11 @@ from random_models import random_translator, table_vocabulary
 from translation_fixtures import PAIRS
 
 import keras_transformer as kt
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.export import save_argos
 from keras_transformer.support.errors import InputError
 
@@ -103,9 +107,11 @@ def test_two_sentencepiece_models(tmp_path):
         pieces = reader.pieces(range(4 + 256, size))
         special = ["</s>", "<unk>", *pieces, "<pad>"]
         tables.append({piece: i for i, piece in enumerate(special)})
-    models = [reader.model for reader in readers]
-    sides = zip(models, tables, [SpecialTokens()] * 2, strict=True)
-    vocabulary = make_tokenizer(*sides)
+    source, target = (
+        vocabulary_with_ids(reader.target.model, table, SpecialTokens())
+        for reader, table in zip(readers, tables, strict=True)
+    )
+    vocabulary = make_tokenizer(source, target)
     fields = dict(tied_embeddings="target", num_layers=1)
     translator = random_translator(vocabulary, **fields)
     path = save_argos(translator, tmp_path / "a.argosmodel")
@@ -113,7 +119,7 @@ def test_two_sentencepiece_models(tmp_path):
         package.extractall(tmp_path)
     folder = tmp_path / FOLDER
     content = (folder / "sentencepiece.model").read_bytes()
-    assert content == vocabulary.source.model != vocabulary.model
+    assert content == vocabulary.source.model != vocabulary.target.model
     assert (folder / "model" / "target_vocabulary.json").exists()
     (text,) = translate(folder, ["dog"], 4)
     ids = vocabulary.target.encode([text])[0]
@@ -163,7 +169,7 @@ def test_unsupported_models(tokenizer, tmp_path):
 
 
 def test_a_different_tokenizer_is_noticed(translator, tmp_path, monkeypatch):
-    other = kt.Tokenizer.train(["abc def"], vocab_size=268)
-    monkeypatch.setattr(translator.tokenizer, "model", other.model)
+    other = kt.Tokenizer.train(["abc def"], vocab_size=268).target
+    monkeypatch.setattr(translator.tokenizer.source, "model", other.model)
     path = tmp_path / "a.argosmodel"
     check_error(translator, path, "I am a student", RuntimeError)

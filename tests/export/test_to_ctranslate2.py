@@ -70,7 +70,7 @@ def options(translator):
     """Returns the options for which the outputs are the same."""
     target = translator.tokenizer.target
     banned = target.pieces(translator.engine.special_ids.banned_ids)
-    has_end = target.source_eos_id == target.eos_id
+    has_end = translator.tokenizer.source_eos_id == target.eos_id
     return dict(
         suppress_sequences=[[piece] for piece in banned],
         max_input_length=translator.max_length - (not has_end),

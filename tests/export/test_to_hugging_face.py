@@ -96,7 +96,8 @@ def test_vocabularies_with_tables(tokenizer, unverified, tmp_path, separate):
     path = save_huggingface(translator, tmp_path / "model")
     assert (path / "target_vocab.json").exists() == separate
     back = convert.load(path, "huggingface", "deu").tokenizer
-    for found, side in ((back, vocabulary), (back.source, vocabulary.source)):
+    for name in ("source", "target"):
+        found, side = getattr(back, name), getattr(vocabulary, name)
         ids = range(side.vocab_size)
         assert found.pieces(ids) == side.pieces(ids)
         assert found.encode(["The dog.", "猫"]) == side.encode(

@@ -40,7 +40,7 @@ def shard(pairs):
 def write(folder, pairs, shard_pairs=10_000):
     """Writes a prepared corpus of pairs of ids, and opens it."""
     folder.mkdir(exist_ok=True)
-    tokenizer().save(folder / "tokenizer.model")
+    tokenizer().save_files(folder)
     starts = range(0, len(pairs), shard_pairs)
     parts = (pairs[start : start + shard_pairs] for start in starts)
     num_shards = write_shards(folder, map(shard, parts))

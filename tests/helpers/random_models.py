@@ -6,7 +6,11 @@ import keras
 from helpers import randomise
 
 import keras_transformer as kt
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 
 SMALL = dict(num_layers=2, d_model=8, d_ff=12, num_heads=2, max_length=30)
 # Configurations that Marian's files for Hugging Face support.
@@ -60,8 +64,10 @@ def table_vocabulary(tokenizer, separate=False, source_eos_token="</s>"):
         target = {x: i for i, x in enumerate(pieces)}
     special = SpecialTokens("<pad>", "<unk>", "<go>", "</s>")
     reader = special._replace(eos=source_eos_token)
+    model = tokenizer.target.model
     vocabulary = make_tokenizer(
-        (tokenizer.model, source, reader), (tokenizer.model, target, special)
+        vocabulary_with_ids(model, source, reader),
+        vocabulary_with_ids(model, target, special),
     )
     return vocabulary.translating_to("deu")
 

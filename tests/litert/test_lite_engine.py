@@ -173,7 +173,7 @@ def cut(path):
 
 
 def replace_tokenizer(path):
-    kt.Tokenizer.train(["a dog"], vocab_size=270).save(path)
+    kt.Tokenizer.train(["a dog"], vocab_size=270).save_files(path.parent)
 
 
 @pytest.mark.parametrize(
@@ -184,6 +184,8 @@ def replace_tokenizer(path):
         ("tokenizer.model", cut),
         ("tokenizer.model", Path.unlink),
         ("tokenizer.model", replace_tokenizer),
+        ("tokenizer.json", cut),
+        ("tokenizer.json", Path.unlink),
     ],
 )
 def test_damaged_files(litert_folder, tmp_path, name, damage):

@@ -33,7 +33,7 @@ def test_open_reads_what_create_wrote(run, tmp_path):
     opened = Run.open(run.path)
     assert opened.config == run.config
     assert opened.request == {"seed": 3, "max_to_keep": 3}
-    assert opened.tokenizer.model == run.tokenizer.model
+    assert opened.tokenizer.digest == run.tokenizer.digest
     assert opened.languages == (None, None)
     assert (opened.search, opened.task.name) == (BeamSearch(), "translation")
     values = dict(
@@ -91,8 +91,7 @@ def test_a_damaged_config(run):
 
 
 def test_a_different_tokenizer(run):
-    kt.Tokenizer.train(["ein Text"], 270).save(run.path / "other.model")
-    (run.path / "other.model").replace(run.path / "tokenizer.model")
+    kt.Tokenizer.train(["ein Text"], 270).save_files(run.path)
     opened = Run.open(run.path)
     with pytest.raises(InputError, match="tokenizer.model"):
         opened.tokenizer  # noqa: B018
@@ -100,12 +99,14 @@ def test_a_different_tokenizer(run):
 
 def test_a_run_stores_all_files_of_a_vocabulary(run, tmp_path):
     source = kt.Tokenizer.train(["a b c"], 267, tags=[">>fra<<"])
-    pair = kt.Tokenizer(run.tokenizer.model, ">>fra<<", source)
+    pair = kt.Tokenizer(
+        source.source, run.tokenizer.target, default_tags=[">>fra<<"]
+    )
     path = tmp_path / "pair"
     Run.create(path, run.config, pair)
     tokenizer = Run.open(path).tokenizer
     assert tokenizer.digest == pair.digest
-    assert tokenizer.source.model == source.model
+    assert tokenizer.source.model == source.target.model
 
 
 # === Checkpoints ===

@@ -5,7 +5,7 @@ import sentencepiece
 from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 TAGS = ["<bt>", ">>fra<<", ">>de_AT<<"]
 TEXTS = [*CORPUS, "<b> in text", "a <bt", ">> b <<", "…  ½\tx", "猫 👩\u200d👧"]
@@ -22,7 +22,8 @@ def test_a_tag_is_one_piece_and_the_rest_as_alone(tokenizer):
     assert tokenizer.tags == TAGS
     assert tokenizer.languages == ["fra", "de_AT"]
     alone = tokenizer.encode_sources(TEXTS)
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    model = tokenizer.target.model
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
     for tag in TAGS:
         own = library.PieceToId("▁" + tag)
         assert own > 3
@@ -50,8 +51,8 @@ def test_tags_leave_the_rest_of_the_vocabulary_as_it_was(tokenizer):
 
 def test_a_set_tag_stands_before_sources_without_one(tokenizer):
     french = tokenizer.translating_to("fra")
-    assert french.language_token == ">>fra<<"
-    assert tokenizer.language_token is None
+    assert french.default_tags == [">>fra<<"]
+    assert tokenizer.default_tags == []
     for space in SPACES:
         bare = [f"{space}{text}" for text in TEXTS]
         texts = [f">>fra<< {text}" for text in bare]
@@ -72,7 +73,7 @@ def test_a_set_tag_stands_before_sources_without_one(tokenizer):
 
 @pytest.mark.parametrize("tag", ["bt", "<bt>"])
 def test_a_tag_follows_the_language(tokenizer, tag):
-    assert tokenizer.with_tag(tag).language_token == "<bt>"
+    assert tokenizer.with_tag(tag).default_tags == ["<bt>"]
     both_set = tokenizer.translating_to("de_AT").with_tag(tag)
     texts = [f">>de_AT<< <bt> {text}" for text in TEXTS]
     assert both_set.encode_sources(TEXTS) == tokenizer.encode_sources(texts)
@@ -97,20 +98,6 @@ def test_a_source_of_only_tags_is_blank(tokenizer, space):
     assert all(plain.encode_sources(texts[1:]))
 
 
-def test_files_keep_what_is_set(tokenizer, tmp_path):
-    assert list(tokenizer.files()) == ["tokenizer.model"]
-    french = tokenizer.translating_to("fra").with_tag("bt")
-    french.save_files(tmp_path)
-    opened = Tokenizer.load(tmp_path)
-    assert opened.language_token == ">>fra<< <bt>"
-    assert opened.digest == french.digest != tokenizer.digest
-    assert opened.encode_sources(TEXTS) == french.encode_sources(TEXTS)
-    file = tmp_path / "special_tokens_map.json"
-    file.write_text('{"language_token": "<no>"}')
-    with pytest.raises(InputError, match=str(tmp_path)):
-        Tokenizer.load(tmp_path)
-
-
 def test_sources_need_one_of_several_languages(tokenizer):
     tokenizer.check_languages(
         ["\u00a0>>fra<< a", " >>de_AT<<b", "", "\u200b", ">>fra<<"]
@@ -133,10 +120,10 @@ def test_learned_pieces_are_not_tags():
     model = sentencepiece_model(
         *(CORPUS, 80), user_defined_symbols=["▁<->", "▁>>--<<", "▁<b2>", "<x>"]
     )
-    assert Tokenizer(model).tags == ["<b2>"]
+    assert Vocabulary(model).tags == ["<b2>"]
     options = dict(split_by_unicode_script=False, split_by_number=False)
     model = sentencepiece_model(["<b3> a"] * 9, 14, model_type="bpe", **options)
-    learned = Tokenizer(model)
+    learned = Vocabulary(model)
     assert learned.piece_to_id("▁<b3>") != learned.unk_id
     assert learned.tags == []
 
@@ -148,8 +135,6 @@ def test_tags_that_are_missing_or_invalid(tokenizer):
     ):
         with pytest.raises(InputError, match="<bt>, >>fra<<, >>de_AT<<"):
             change()
-    with pytest.raises(InputError, match="tag='>>fra<<'"):
-        tokenizer.translating_to("de_AT").with_tag(">>fra<<")
     plain = Tokenizer.train(CORPUS, 330)
     with pytest.raises(InputError, match="<bt>"):
         plain.with_tag("bt")

@@ -41,13 +41,10 @@ def test_several_texts(texts):
 @pytest.mark.parametrize(
     "texts, received",
     [
-        (3, "texts=3"),
         (None, "texts=None"),
-        (tf.constant(1.5), "texts=.*1.5"),
         (["a", None], r"texts\[1\]=None"),
         (np.array([1, 2]), r"texts\[0\]=.*1"),
         ([["a"], ["b"]], r"texts\[0\]=\['a'\]"),
-        (tf.constant([["a"]]), r"texts\[0\]=array"),
         # Not valid Unicode.
         ("ab\ud800", r"texts='ab\\ud800'.* 2"),
         (["ok", "\udcff"], r"texts\[1\]='\\udcff'"),
@@ -59,9 +56,3 @@ def test_several_texts(texts):
 def test_what_is_not_text_is_named(texts, received):
     with pytest.raises(InputError, match=received):
         read_texts(texts)
-
-
-def test_messages_are_short_and_use_the_given_name():
-    with pytest.raises(InputError, match=r"sources\[1\]=") as error:
-        read_texts(["a", ["x" * 100_000] * 1000], "sources")
-    assert len(str(error.value)) < 300

@@ -7,8 +7,7 @@ import sentencepiece
 from tokenizer_texts import CORPUS, LOSSLESS
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.text.normalization import SOURCE_MARK
-from keras_transformer.text.tokenizer import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 
 
 def pickled(value):
@@ -24,7 +23,8 @@ def test_ids_are_the_librarys_and_text_is_decoded_without_loss(tokenizer):
     special = (tokenizer.pad_id, tokenizer.unk_id, tokenizer.bos_id)
     assert (*special, tokenizer.eos_id) == (0, 1, 2, 3)
     assert tokenizer.vocab_size == 340
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    model = tokenizer.target.model
+    library = sentencepiece.SentencePieceProcessor(model_proto=model)
     rows = tokenizer.encode(LOSSLESS)
     assert rows == library.encode(LOSSLESS)
     assert list(map(tokenizer.decode, rows)) == LOSSLESS
@@ -47,11 +47,15 @@ def test_decoding_stops_at_the_end_and_removes_padding_and_start(tokenizer):
 def test_save_and_load(tmp_path, tokenizer):
     path = tmp_path / "tokenizer.model"
     path.write_bytes(b"old")
-    tokenizer.save(path)
     tokenizer.save_files(tmp_path)
-    assert [p.name for p in tmp_path.iterdir()] == ["tokenizer.model"]
+    names = {"tokenizer.model", "tokenizer.json"}
+    assert {p.name for p in tmp_path.iterdir()} == names
+    # The model alone has no description.
     for name in (path, str(path), tmp_path):
-        assert Tokenizer.load(name).model == tokenizer.model
+        loaded = Tokenizer.load(name)
+        assert loaded.digest == tokenizer.digest and loaded.normalizes_sources
+    alone = path.replace(tmp_path / "a.model")
+    assert not Tokenizer.load(alone).normalizes_sources
 
 
 def test_invalid_files(tmp_path, tokenizer):
@@ -59,14 +63,19 @@ def test_invalid_files(tmp_path, tokenizer):
         with pytest.raises(InputError, match=missing.name):
             Tokenizer.load(missing)
     path = tmp_path / "bad.model"
-    for content in (b"", b"garbage", tokenizer.model[:1000]):
+    for content in (b"", b"garbage", tokenizer.target.model[:1000]):
         path.write_bytes(content)
         with pytest.raises(InputError, match="bad.model.*cannot be parsed"):
             Tokenizer.load(path)
+    tokenizer.save_files(tmp_path)
+    for content in ("", "{}", "[]"):
+        (tmp_path / "tokenizer.json").write_text(content)
+        with pytest.raises(InputError, match="tokenizer.json"):
+            Tokenizer.load(tmp_path)
 
 
 def test_sources_of_new_tokenizers_are_normalized_and_targets_are_kept(
-    tokenizer, tmp_path
+    tokenizer,
 ):
     texts = ["a\u00a0man\u202f–\u3000tea\u00adcher\0", "\u200b \u00a0", "a"]
     plain = ["a man – teacher", "", "a"]
@@ -75,15 +84,11 @@ def test_sources_of_new_tokenizers_are_normalized_and_targets_are_kept(
     ids = tokenizer.encode_targets(texts)
     assert ids == tokenizer.encode([texts[0], "", "a"])
     assert tokenizer.decode(ids[0]) == texts[0]
-    # One without the mark reads what is there.
-    earlier = Tokenizer(tokenizer.model.removesuffix(SOURCE_MARK))
-    assert not earlier.normalizes_sources
+    # Others read what is there.
+    other = Tokenizer(Vocabulary(tokenizer.target.model))
+    assert not other.normalizes_sources
     raw = tokenizer.encode(texts)
-    assert earlier.encode_sources(texts) == earlier.encode_targets(texts) == raw
-    earlier.save_files(tmp_path)
-    assert not Tokenizer.load(tmp_path).normalizes_sources
-    tokenizer.save_files(tmp_path)
-    assert Tokenizer.load(tmp_path).normalizes_sources
+    assert other.encode_sources(texts) == other.encode_targets(texts) == raw
 
 
 @pytest.mark.parametrize("space", [" ", "\u00a0"])
@@ -110,8 +115,8 @@ def test_words_of_pieces(tokenizer):
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     ids = [tokenizer.bos_id, *map(pieces.index, ("▁", "d", "o", "▁", "a"))]
     ids = [*ids, tokenizer.eos_id, pieces.index("b")]
-    assert tokenizer.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
-    assert tokenizer.words([]) == []
+    assert tokenizer.target.words(ids) == [[0], [1, 2, 3], [4, 5], [6], [7]]
+    assert tokenizer.target.words([]) == []
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, copy.copy, pickled])
@@ -123,4 +128,4 @@ def test_copies_before_and_after_use(copied):
         for one in (other, tokenizer):
             ids = one.encode(["<bt> a dog"])
             assert one.encode_sources(["a dog"]) == ids
-            assert one.is_shared and one.tags == ["<bt>"] and one.words(ids[0])
+            assert one.is_shared and one.tags == ["<bt>"]

@@ -50,8 +50,10 @@ def prepared(texts, tmp_path_factory):
 
 def test_ids_of_the_kept_pairs_in_file_order(prepared, texts):
     tokenizer = Tokenizer.train(texts.texts("train"), 291)
-    assert prepared.tokenizer.model == tokenizer.model
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    assert prepared.tokenizer.digest == tokenizer.digest
+    library = sentencepiece.SentencePieceProcessor(
+        model_proto=tokenizer.target.model
+    )
     expected = [library.encode(text) for pair in KEPT for text in pair]
     assert rows(prepared.shards) == expected
     assert prepared.num_shards == 1
@@ -72,7 +74,8 @@ def test_nothing_else_is_left(prepared):
     assert [x.name for x in prepared.path.parent.iterdir()] == ["prepared"]
     assert sorted(x.name for x in prepared.path.iterdir()) == [
         *("prepared.json", "test-00000.source", "test-00000.target"),
-        *("tokenizer.model", "train-00000.ids.npy", "train-00000.offsets.npy"),
+        *("tokenizer.json", "tokenizer.model"),
+        *("train-00000.ids.npy", "train-00000.offsets.npy"),
         *("valid-00000.source", "valid-00000.target"),
     ]
 
@@ -126,7 +129,7 @@ def test_the_tokenizer_of_a_run(texts, one_step_run, tmp_path, capsys):
         Recipe(vocab_size=7, max_length=50),
         [one_step_run.path],
     )
-    assert found.tokenizer.model == one_step_run.tokenizer.model
+    assert found.tokenizer.digest == one_step_run.tokenizer.digest
     assert f"from {one_step_run.path}" in capsys.readouterr().out
 
 

@@ -10,7 +10,11 @@ from digits import TINY
 from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer import Tokenizer
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
@@ -123,8 +127,10 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
     model = sentencepiece_model(CORPUS, 80)
     table = {x: i for i, x in enumerate(["<pad>", "</s>", "<unk>", "▁a", "b"])}
     for other, tied in ((table, "all"), ({**table, "c": 5}, "target")):
-        source = model, table, SpecialTokens(eos="<pad>")
-        tokenizer = make_tokenizer(source, (model, other, SpecialTokens()))
+        tokenizer = make_tokenizer(
+            vocabulary_with_ids(model, table, SpecialTokens(eos="<pad>")),
+            vocabulary_with_ids(model, other, SpecialTokens()),
+        )
         path = tmp_path / tied
         path.mkdir()
         tokenizer.save_files(path)
@@ -135,7 +141,8 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
 def test_what_contradicts_a_tokenizer(corpus, prepared, run):
     path = run.path / "tokenizer.model"
     other = path.with_name("other.model")
-    Tokenizer.train(corpus.texts("valid"), 290).save(other)
+    tokenizer = Tokenizer.train(corpus.texts("valid"), 290)
+    other.write_bytes(tokenizer.target.model)
     for data, message, options in (
         (corpus, "vocab_size=301 instead of 300", dict(vocab_size=301)),
         (prepared, "max_length=23 instead of 24", dict(max_length=23)),

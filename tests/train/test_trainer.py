@@ -33,7 +33,7 @@ def test_a_new_run(corpus, open_run, tmp_path, capsys):
     assert f"preparing: {corpus.name}\n" in capsys.readouterr().out
     assert sorted(os.listdir(run.path)) == [
         *("checkpoints", "config.json", "data"),
-        *("lock", "tokenizer.model", "train.yaml"),
+        *("lock", "tokenizer.json", "tokenizer.model", "train.yaml"),
     ]
     tokens = data.statistics
     assert run.statistics == {
@@ -198,8 +198,10 @@ def test_data_with_a_different_tokenizer(corpus, prepared, open_run, tmp_path):
     folder = shutil.copytree(prepared.name, tmp_path / "prepared")
     run, *_ = open_run(open_corpus(str(folder)), tmp_path / "run")
     shutil.rmtree(folder)
-    Tokenizer.train(corpus.texts("valid"), 300).save(tmp_path / "other.model")
-    prepare(corpus, folder, digits.recipe(), [tmp_path / "other.model"])
+    other = tmp_path / "other"
+    other.mkdir()
+    Tokenizer.train(corpus.texts("valid"), 300).save_files(other)
+    prepare(corpus, folder, digits.recipe(), [other])
     for data in (None, open_corpus(str(folder))):
         with pytest.raises(InputError, match=str(run.path)):
             open_run(data, run.path)

@@ -1,7 +1,7 @@
 """Reads a prepared corpus: the folder that `prepare` writes.
 
 prepared.json            parts with their statistics, number of shards
-tokenizer.model          SentencePiece model
+tokenizer.model          SentencePiece model, described by tokenizer.json
 train-00000.ids.npy      ids of source, target, source, ..., without end tokens
 train-00000.offsets.npy  begin of each text, and the end of the last
 valid-00000.source       texts of a split of part 0, one per line, without tags

@@ -58,7 +58,7 @@ class ParsingTask(Task):
 
     def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
         needed = symbols(Tree.from_string(tree) for _, tree in pairs)
-        missing = sorted(set(needed) - set(vocabulary.symbols))
+        missing = sorted(set(needed) - set(vocabulary.target.symbols))
         if missing:
             raise InputError(
                 "Trees must have labels and tags from the parser's vocabulary. "
@@ -86,7 +86,7 @@ class ParsingTask(Task):
         def encode(part: str) -> list[int]:
             if part.startswith(WORD):
                 return next(ids_of_words)
-            return [vocabulary.piece_to_id(part)]
+            return [vocabulary.target.piece_to_id(part)]
 
         return [[i for part in row for i in encode(part)] for row in rows]
 
@@ -98,10 +98,12 @@ class ParsingTask(Task):
             return "", False
         special = (vocabulary.pad_id, vocabulary.bos_id, vocabulary.eos_id)
         ids = [int(x) for x in ids if x not in special]
+        pieces = vocabulary.pieces(ids)
+        symbols = vocabulary.target.symbols
         rows = vocabulary.encode(words)
         tree, is_repaired = restore_tree(
-            pieces=vocabulary.pieces(ids),
-            are_symbols=[vocabulary.are_symbols[i] for i in ids],
+            pieces=pieces,
+            are_symbols=[piece in symbols for piece in pieces],
             words=words,
             spelled=["".join(vocabulary.pieces(row)) for row in rows],
         )

@@ -140,7 +140,7 @@ class Case:
         lines = program.translate(split(self.folder, self.texts))
         for line in "\n".join(lines).splitlines():
             number, words, log_probs, _, score = line.split(" ||| ")
-            ids = list(map(self.vocabulary.piece_to_id, words.split()))
+            ids = list(map(self.vocabulary.target.piece_to_id, words.split()))
             log_probs = [float(x) for x in log_probs.split()[1:]]
             if len(log_probs) > len(ids):  # not at the maximum length
                 ids.append(self.vocabulary.eos_id)

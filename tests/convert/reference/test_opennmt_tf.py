@@ -52,7 +52,7 @@ def case(request):
 def test_ids_of_sources(case):
     vocabulary = case.vocabulary.source
     rows = vocabulary.encode(demo_lines("test.en", len(case.source)))
-    if vocabulary.source_eos_id == END:
+    if vocabulary.eos_id == END:
         rows = [[*row, END] for row in rows]
     lengths = case.expected["source_lengths"]
     pairs = zip(case.source, lengths, strict=True)

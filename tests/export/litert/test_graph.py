@@ -5,7 +5,11 @@ import pytest
 from random_models import random_translator
 
 import keras_transformer as kt
-from keras_transformer.convert.vocabulary import SpecialTokens, make_tokenizer
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.export import save_litert
 
 TEXTS = [
@@ -93,8 +97,12 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         for rest in names
     ]
     specials = SpecialTokens(eos="<pad>"), SpecialTokens()
-    sides = zip([tokenizer.model] * 2, tables, specials, strict=True)
-    vocabulary = make_tokenizer(*sides).translating_to("deu")
+    model = tokenizer.target.model
+    source, target = (
+        vocabulary_with_ids(model, table, special)
+        for table, special in zip(tables, specials, strict=True)
+    )
+    vocabulary = make_tokenizer(source, target).translating_to("deu")
     assert vocabulary.vocab_size == 307
     fields = VARIANTS["marian"] | dict(num_layers=1, tied_embeddings="none")
     model = random_model(vocabulary, **fields)

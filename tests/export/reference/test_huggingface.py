@@ -121,4 +121,4 @@ def test_language_tokens(tokenizer, tmp_path):
         (ids,) = vocabulary.encode_sources([text])
         assert theirs(text).input_ids == [*ids, vocabulary.eos_id]
     start = model.generation_config.decoder_start_token_id
-    assert start == vocabulary.piece_to_id("<go>")
+    assert start == vocabulary.target.piece_to_id("<go>")

@@ -11,9 +11,12 @@ from pieces import demo_lines
 from random_models import table_vocabulary
 from tokenizer_texts import CORPUS, sentencepiece_model
 
-from keras_transformer.convert.vocabulary import SpecialTokens, model_with_ids
+from keras_transformer.convert.vocabulary import (
+    SpecialTokens,
+    vocabulary_with_ids,
+)
 from keras_transformer.export.saved_model.text_graph import TextGraph
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.normalization import without_blank
 
 TAGS = ["<bt>", ">>fra<<", ">>deu<<"]
@@ -22,6 +25,7 @@ _PARTS = (
     *" \t\n\v\f\r\0\x1c\x7f\x85\xa0\xad\u061c\u1680\u180e\u2003\u200b\u200d",
     *"\u2028\u202e\u202f\u205f\u2060\u2581\u3000\ufe0f\ufeff\ufffd\uffff",
     *"´’‘„—‑−…ﬀＡ１½²⁶㎡ｶﾞ①19",
+    "1²³½⁶",
     *"\U0001f468\U0001f9a9\U0010ffff\u0301\u0323\u0345é½ﬁＡ猫قक",
     *TAGS,
     *(
@@ -72,14 +76,14 @@ def two_models(ours):
             *(CORPUS[1::2], 340), model_type="bpe", byte_fallback=True, **ids
         ),
     ]
-    return Tokenizer(models[1], source=Tokenizer(models[0]))
+    return Tokenizer(*map(Vocabulary, models))
 
 
 def imported_without_bytes(ours):
     model = sentencepiece_model(CORPUS, 75)
     names = ["▁m", "</s>", "<unk>", "猫", "<pad>", "▁dogs", "a", "▁", "ä", "b"]
     table = {name: i for i, name in enumerate(names)}
-    return Tokenizer(model_with_ids(model, table, SpecialTokens()))
+    return Tokenizer(vocabulary_with_ids(model, table, SpecialTokens()))
 
 
 VOCABULARIES = {

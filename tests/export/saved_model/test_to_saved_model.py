@@ -91,7 +91,7 @@ def test_a_model_in_bfloat16(model, tokenizer, pairs, tmp_path):
     path = save(translator, tmp_path / "1", [])
     assert translator(list(pairs)) == list(pairs.values())
     size = sum(f.stat().st_size for f in path.glob("variables/*"))
-    assert size < 0.6 * 4 * model.count_params() + len(tokenizer.model)
+    assert size < 0.6 * 4 * model.count_params() + len(tokenizer.target.model)
 
 
 @pytest.mark.slow
@@ -157,7 +157,7 @@ def test_contains_no_path_of_this_machine(exported, tmp_path_factory):
 
 def test_contains_the_weights_once(exported, graph, translator):
     size = 4 * translator.model.count_params()
-    model = translator.tokenizer.model
+    model = translator.tokenizer.target.model
     variables = sum(f.stat().st_size for f in exported.glob("variables/*"))
     assert size < variables < 1.1 * size + len(model)
     # The constants of the graph are smaller than any matrix of weights, but for

@@ -31,10 +31,10 @@ def test_the_search_is_that_of_section_6_3():
 
 def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
     pieces = target_pieces(tokenizer, TREE)
-    assert [one for one in pieces if one in tokenizer.symbols] == SYMBOLS
+    assert [one for one in pieces if one in tokenizer.target.symbols] == SYMBOLS
     # The words, in the pieces that the source has, come before their tags.
     (source,) = ParsingTask().encode_sources(tokenizer, [SENTENCE])
-    words = [one for one in pieces if one not in tokenizer.symbols]
+    words = [one for one in pieces if one not in tokenizer.target.symbols]
     assert words == tokenizer.pieces(source)
     (comma,) = tokenizer.encode([","])
     assert target_pieces(tokenizer, "(TOP (NP (, ,)))") == (
@@ -63,7 +63,7 @@ def test_targets_are_symbols_with_ids_of_their_own(tokenizer):
 def test_outputs_are_trees_over_the_sentence(
     tokenizer, pieces, sentence, tree, repaired
 ):
-    ids = [tokenizer.piece_to_id(piece) for piece in [*pieces, "</s>", "<pad>"]]
+    ids = [*map(tokenizer.target.piece_to_id, [*pieces, "</s>", "<pad>"])]
     found = ParsingTask().decode(tokenizer, ids, sentence)
     assert found == (tree, repaired)
 
@@ -72,7 +72,7 @@ def test_written_words_belong_to_tags(tokenizer):
     (ids,) = ParsingTask().encode_targets(tokenizer, [TREE])
     found = ParsingTask().decode(tokenizer, ids, SENTENCE)
     assert found == (TREE, False)
-    at = ids.index(tokenizer.piece_to_id("/DT"))
+    at = ids.index(tokenizer.target.piece_to_id("/DT"))
     tree, repaired = ParsingTask().decode(tokenizer, ids[at + 1 :], SENTENCE)
     assert repaired and tree.startswith("(TOP (XX the) (NN dog)")
 

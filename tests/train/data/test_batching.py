@@ -252,7 +252,9 @@ def tokenizer():
 
 def decode(batches, tokenizer):
     """Returns the pairs of batches as texts."""
-    library = sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    library = sentencepiece.SentencePieceProcessor(
+        model_proto=tokenizer.target.model
+    )
     pairs = []
     for inputs, labels in batches:
         for sides in zip(inputs["source"], labels, strict=True):

@@ -32,7 +32,9 @@ def tokenizer():
 @pytest.fixture(scope="module")
 def library(tokenizer):
     """The tokenizer in the sentencepiece library."""
-    return sentencepiece.SentencePieceProcessor(model_proto=tokenizer.model)
+    return sentencepiece.SentencePieceProcessor(
+        model_proto=tokenizer.target.model
+    )
 
 
 def test_ids_and_counts(tokenizer, library, monkeypatch):
