@@ -17,6 +17,11 @@ class SettingsFile:
 
     def __init__(self, name: str | os.PathLike, values: Any) -> None:
         self.name = name
+        if not isinstance(values, dict):
+            raise InputError(
+                f"{name} must contain names and values. "
+                f"Received: {values!r:.100}"
+            )
         self.values = {x: y for x, y in values.items() if y is not None}
 
     def get(self, field: str, value_type: type, default: Any = ...) -> Any:

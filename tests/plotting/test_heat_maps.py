@@ -86,9 +86,9 @@ def test_attention_of_a_translation(attention, kind, title, rows, columns):
 @pytest.mark.parametrize(
     ("kind", "layer", "message"),
     [
-        ("self", None, "kind='self'"),
-        ("cross", 0, "layer=0"),
-        ("cross", 3, "layer=3"),
+        ("self", None, "kind must .*'self'"),
+        ("cross", 0, "layer must .*0"),
+        ("cross", 3, "layer must .*3"),
     ],
 )
 def test_an_unknown_kind_or_layer(attention, kind, layer, message):
