@@ -69,6 +69,12 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
 
     def build(self, input_shape: tuple) -> None:
         self.d_model = input_shape[-1]
+        needs_pairs = self.layout == "halves" or self.endpoint
+        if needs_pairs and (self.d_model % 2 or self.d_model < 4):
+            raise ValueError(
+                "layout='halves' and endpoint need an even width of at least "
+                f"4. Received: {self.d_model}"
+            )
 
     def vectors(self, positions: Any) -> Any:
         dimension = ops.arange(self.d_model)

@@ -59,3 +59,17 @@ def test_tensorflow_rejects_positions_beyond_the_table_in_a_graph():
         assert encode(normal(2, 5, 8)).shape == (2, 5, 8)
         with pytest.raises(tf.errors.InvalidArgumentError, match=r"\[0, 5\)"):
             encode(normal(2, 6, 8))
+
+
+@pytest.mark.parametrize(
+    ("options", "d_model"),
+    [
+        (dict(endpoint=True), 2),
+        (dict(endpoint=True), 7),
+        (dict(layout="halves"), 7),
+    ],
+)
+def test_layouts_with_pairs_need_an_even_width(options, d_model):
+    encoding = SinusoidalPositionalEncoding(**options)
+    with pytest.raises(ValueError, match=f"even width.*{d_model}"):
+        encoding.build((None, None, d_model))
