@@ -138,6 +138,12 @@ class MultiHeadAttention(WithScores):
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
         d_model = query_shape[-1]
+        if d_model % self.num_heads and None in (self.d_k, self.d_v):
+            raise ValueError(
+                "The width of the query must be divisible by num_heads unless "
+                "d_k and d_v are given. Received: "
+                f"{d_model} with {self.num_heads} heads"
+            )
         d_memory = memory_shape[-1]
         keys = d_model if self.d_k is None else self.num_heads * self.d_k
         values = d_model if self.d_v is None else self.num_heads * self.d_v

@@ -10,6 +10,7 @@ X = normal(2, 4, 8)
     ("make", "message"),
     (
         (lambda: layers.MultiHeadAttention(0), "num_heads"),
+        (lambda: layers.MultiHeadAttention(3)(X, X), "8 with 3 heads"),
         (lambda: layers.MultiHeadAttention(2, d_k=0), "d_k"),
         (lambda: layers.MultiHeadAttention(2, d_v=-1), "d_v"),
         (lambda: layers.RestrictedSelfAttention(2, 0), "window"),
