@@ -26,8 +26,9 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
         yield partial
         sync(partial)
         os.replace(partial, path)
-    except OSError as error:  # as of a full disk, which names no file
-        error.filename = error.filename or str(path)
+    except OSError as error:
+        if error.errno and not error.filename:  # as of a full disk
+            error.filename = str(path)
         raise
     finally:
         partial.unlink(missing_ok=True)
