@@ -195,7 +195,7 @@ def test_invalid_settings(tmp_path, files, received):
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({}, (4, 0.0, 250, 0.0)),
+        ({}, [4, 0.0, 0.0, 250]),
         (
             dict(
                 beam_width=2,
@@ -204,13 +204,16 @@ def test_invalid_settings(tmp_path, files, received):
                 coverage_penalty=0,
                 minimum_decoding_length=None,
             ),
-            (2, 0.3, 9, 0.0),
+            [2, 0.3, 0.0, 9],
         ),
     ],
 )
 def test_search(params, expected):
     found = from_opennmt_tf._read_search(SettingsFile("a.yml", params))
-    assert found == kt.BeamSearch(*expected)
+    beam_size, alpha, factor, extra = expected
+    assert found == kt.BeamSearch(
+        beam_size, alpha=alpha, length_factor=factor, extra_length=extra
+    )
 
 
 @pytest.mark.parametrize(
