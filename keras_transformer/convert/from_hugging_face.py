@@ -20,7 +20,7 @@ from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import read_tensors
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -188,7 +188,7 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
 
 def _special_tokens(
     settings: _Settings, table: Mapping[str, int]
-) -> SpecialTokens:
+) -> SpecialPieces:
     """Returns the pieces with the special ids in config.json."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
@@ -200,7 +200,7 @@ def _special_tokens(
         settings.search.check(field, [i])
         special[name] = pieces[i]
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
-    return SpecialTokens(unk=unknown, **special)
+    return SpecialPieces(unk=unknown, **special)
 
 
 def _text(token: Any) -> Any:

@@ -21,7 +21,7 @@ from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import explain_damage, read_tensors
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -190,7 +190,7 @@ def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
 
     def with_padding(side: _Side) -> Vocabulary:
         table = {piece: i + (i >= pad_id) for piece, i in side.table.items()}
-        special = SpecialTokens(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
+        special = SpecialPieces(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
         table[pad] = pad_id
         return vocabulary_with_ids(side.model, table, special)
 

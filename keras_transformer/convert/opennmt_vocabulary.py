@@ -7,7 +7,7 @@ from pathlib import Path
 
 from keras_transformer.convert.settings_file import SettingsFile, find_file
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -44,7 +44,7 @@ def read_vocabulary(
             f"without start for sources. Received: source={source_marks}, "
             f"target={target_marks}"
         )
-    special = SpecialTokens(pad=_PAD, unk=_UNKNOWN, bos=_START, eos=_END)
+    special = SpecialPieces(pad=_PAD, unk=_UNKNOWN, bos=_START, eos=_END)
     reader = special if source_marks.get("end") else special._replace(eos=_PAD)
     with name_file(f"The vocabulary in {folder}"):
         model, table = _read_pieces(folder, data, "source")

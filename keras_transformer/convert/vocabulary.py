@@ -20,7 +20,7 @@ _LANGUAGE = re.compile("^(>>[^<>]+<<)$")
 _NORMAL, _UNKNOWN, _CONTROL, _GIVEN, _UNUSED = range(1, 6)
 
 
-class SpecialTokens(NamedTuple):
+class SpecialPieces(NamedTuple):
     """The special pieces."""
 
     pad: str = "<pad>"
@@ -38,7 +38,7 @@ def make_tokenizer(source: Vocabulary, target: Vocabulary) -> Tokenizer:
 
 
 def vocabulary_with_ids(
-    model: bytes, table: Mapping[str, Any], special: SpecialTokens
+    model: bytes, table: Mapping[str, Any], special: SpecialPieces
 ) -> Vocabulary:
     """Returns the vocabulary of a SentencePiece model and a table of ids.
 
