@@ -31,8 +31,7 @@ class SpecialPieces(NamedTuple):
 
 def make_tokenizer(source: Vocabulary, target: Vocabulary) -> Tokenizer:
     """Returns a tokenizer. Equal vocabularies become a shared one."""
-    are_equal = source.vocab_size == target.vocab_size
-    if are_equal and source.model == target.model:
+    if (source.model, source.vocab_size) == (target.model, target.vocab_size):
         return Tokenizer(target)
     return Tokenizer(source, target)
 
