@@ -195,7 +195,7 @@ def test_invalid_settings(tmp_path, files, received):
 @pytest.mark.parametrize(
     ("params", "expected"),
     [
-        ({}, [4, 0.0, 0.0, 250]),
+        ({}, (4, 0.0, 250, 0.0)),
         (
             dict(
                 beam_width=2,
@@ -204,16 +204,14 @@ def test_invalid_settings(tmp_path, files, received):
                 coverage_penalty=0,
                 minimum_decoding_length=None,
             ),
-            [2, 0.3, 0.0, 9],
+            (2, 0.3, 9, 0.0),
         ),
     ],
 )
 def test_search(params, expected):
     found = from_opennmt_tf._read_search(SettingsFile("a.yml", params))
-    beam_size, alpha, factor, extra = expected
-    assert found == kt.BeamSearch(
-        beam_size, alpha=alpha, length_factor=factor, extra_length=extra
-    )
+    names = ("beam_size", "alpha", "extra_length", "length_factor")
+    assert found == kt.BeamSearch(**dict(zip(names, expected, strict=True)))
 
 
 @pytest.mark.parametrize(
