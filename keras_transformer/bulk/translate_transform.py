@@ -15,11 +15,9 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text.text_arguments import read_text
 
 METRICS = "keras_transformer"
-_THREADS = (
-    "OMP_NUM_THREADS",
-    "TF_NUM_INTEROP_THREADS",
-    "TF_NUM_INTRAOP_THREADS",
-)
+_THREADS = """
+    OMP_NUM_THREADS TF_NUM_INTEROP_THREADS TF_NUM_INTRAOP_THREADS
+""".split()
 
 
 class Translated(NamedTuple):
@@ -85,7 +83,15 @@ class Translate(beam.PTransform):
         share_model: bool = False,
     ) -> None:
         super().__init__()
-        self._handler = _Handler(model, batch_size, threads, share_model)
+        self._handler = _Handler(
+            # Workers that start later must not open a newer version.
+            path=str(read_folder(model).path.absolute()),
+            threads=threads,
+            min_batch_size=batch_size,
+            max_batch_size=batch_size,
+            large_model=share_model,
+            env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
+        )
 
     def expand(self, texts: beam.PCollection):
         records = texts | beam.Map(_with_key) | RunInference(self._handler)
@@ -105,21 +111,9 @@ def _tag(record: Translated | Failed) -> Iterator[Any]:
 class _Handler(ModelHandler):
     """Lets `RunInference` translate records of key and text."""
 
-    def __init__(
-        self,
-        model: str | os.PathLike,
-        batch_size: int,
-        threads: int | None,
-        share_model: bool,
-    ) -> None:
-        super().__init__(
-            min_batch_size=batch_size,
-            max_batch_size=batch_size,
-            large_model=share_model,
-            env_vars=dict.fromkeys(_THREADS, str(threads)) if threads else {},
-        )
-        # Workers that start later must not open a newer version.
-        self._path = str(read_folder(model).path.absolute())
+    def __init__(self, path: str, threads: int | None, **options: Any) -> None:
+        super().__init__(**options)
+        self._path = path
         self._threads = threads
 
     def load_model(self) -> Translator:
@@ -132,8 +126,8 @@ class _Handler(ModelHandler):
         inference_args: dict | None = None,
     ) -> list[Translated | Failed]:
         records: list[Translated | Failed] = []
-        readable = []
         texts = []
+        readable = []
         for key, source in batch:
             try:
                 texts.append(read_text(source, "text"))
@@ -142,8 +136,7 @@ class _Handler(ModelHandler):
                 error = "The text must be valid UTF-8."
                 records.append(Failed(key, source, error))
         results = _translate_halves(model, texts)
-        are_errors = [isinstance(result, Exception) for result in results]
-        if len(results) > 1 and all(are_errors):
+        if len(results) > 1 and all(isinstance(x, Exception) for x in results):
             raise results[0]
         for (key, source), result in zip(readable, results, strict=True):
             if isinstance(result, Exception):
@@ -167,10 +160,9 @@ def _translate_halves(
     translator: Translator, texts: list[str]
 ) -> list[Translation | Exception]:
     """Translates texts, and halves of them where the translator fails."""
+    workers = translator.recommended_workers
     try:
-        return translator.translate(
-            texts, workers=translator.recommended_workers
-        )
+        return translator.translate(texts, workers=workers)
     except Exception as error:
         if len(texts) == 1:
             return [error]

@@ -1,10 +1,12 @@
 """Imports models of other systems: Hugging Face, Marian and OpenNMT-tf."""
 
+import logging
 import os
 from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
+from keras_transformer import __version__
 from keras_transformer.convert import (
     from_hugging_face,
     from_marian,
@@ -14,12 +16,18 @@ from keras_transformer.convert import (
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.startup import quiet_tensorflow_import
+from keras_transformer.support.locks import locked
+from keras_transformer.support.startup import (
+    explain_missing_packages,
+    quiet_tensorflow_import,
+)
 
 if TYPE_CHECKING:
     from keras_transformer.inference.translator import Translator
 
 __all__ = ["FORMATS", "ForeignModel", "load", "read"]
+
+logger = logging.getLogger(__name__)
 
 # Each module has a function `read` and glob patterns, `FILES`. A folder of the
 # format contains a file that matches a pattern.
@@ -110,3 +118,19 @@ def _recognize(folder: Path, format: str | None) -> ModuleType:
         f"{folder} must contain the files of a model: {', '.join(files)}. "
         "Received: none of them"
     )
+
+
+def import_once(name: str) -> Path:
+    """Returns the cached run of a model of the Hub, imported if needed."""
+    with explain_missing_packages():
+        from platformdirs import user_cache_path
+    cache = user_cache_path("keras-transformer", False, __version__)
+    folder = cache / name.removeprefix(hub.PREFIX)
+    if not folder.exists():
+        foreign = read(name)
+        logger.info(f"importing {name} into {folder}")
+        with locked(cache, wait=True):
+            # A different process may have imported it meanwhile.
+            if not folder.exists():
+                foreign.save_run(folder)
+    return folder

@@ -82,10 +82,9 @@ class ForeignModel:
         """
         with name_file(self.file.parent):
             vocabulary = self.vocabulary.translating_to(language)
+        languages = (self.languages[0], language.strip("<>"))
         return dataclasses.replace(
-            self,
-            vocabulary=vocabulary,
-            languages=(self.languages[0], language.strip("<>")),
+            self, vocabulary=vocabulary, languages=languages
         )
 
     def load_model(self, dtype: str | None = None) -> "Transformer":

@@ -1,10 +1,7 @@
 """Marian models of Hugging Face's transformers, such as OPUS-MT's.
 
-A folder contains config.json, generation_config.json, the weights in
-model.safetensors or pytorch_model.bin, and the tokenizer: source.spm,
-target.spm, vocab.json, perhaps target_vocab.json, and tokenizer_config.json or
-special_tokens_map.json. Ids and sizes have no defaults here, since the defaults
-of transformers do not match the published models.
+Ids and sizes have no defaults here, since the defaults of transformers do not
+match the published models.
 """
 
 import functools
@@ -20,7 +17,7 @@ from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import read_tensors
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -59,14 +56,8 @@ _TARGET = "model.decoder.embed_tokens.weight"
 _OUTPUT = "lm_head.weight"
 _SHARED = "model.shared.weight"
 # Further names of tied matrices, and sinusoids, which are computed instead.
-_UNUSED = (
-    _SOURCE,
-    _TARGET,
-    _OUTPUT,
-    _SHARED,
-    "model.encoder.embed_positions.weight",
-    "model.decoder.embed_positions.weight",
-)
+_UNUSED = [_SOURCE, _TARGET, _OUTPUT, _SHARED]
+_UNUSED += [f"model.{x}.embed_positions.weight" for x in ("encoder", "decoder")]
 
 
 class _Settings(NamedTuple):
@@ -114,14 +105,11 @@ def read_settings(folder: Path) -> _Settings:
     search = config
     if (folder / "generation_config.json").exists():
         search = _read_fields(folder, "generation_config.json")
-    return _Settings(
-        config=config,
-        search=search,
-        tokenizer=_read_fields(
-            folder, "special_tokens_map.json", "tokenizer_config.json"
-        ),
-        added_tokens=_read_fields(folder, "added_tokens.json"),
+    tokenizer = _read_fields(
+        folder, "special_tokens_map.json", "tokenizer_config.json"
     )
+    added_tokens = _read_fields(folder, "added_tokens.json")
+    return _Settings(config, search, tokenizer, added_tokens)
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
@@ -178,9 +166,8 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
 def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
     """Adds the added tokens that are not in the table."""
     decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
-    tokens = {int(number): _text(token) for number, token in decoder.items()}
-    for piece, i in settings.added_tokens.values.items():
-        tokens.setdefault(i, piece)
+    tokens = {i: piece for piece, i in settings.added_tokens.values.items()}
+    tokens |= {int(number): _text(token) for number, token in decoder.items()}
     for i in sorted(tokens):
         if i >= len(table):
             table.setdefault(tokens[i], i)
@@ -188,7 +175,7 @@ def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
 
 def _special_tokens(
     settings: _Settings, table: Mapping[str, int]
-) -> SpecialTokens:
+) -> SpecialPieces:
     """Returns the pieces with the special ids in config.json."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
@@ -200,7 +187,7 @@ def _special_tokens(
         settings.search.check(field, [i])
         special[name] = pieces[i]
     unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
-    return SpecialTokens(unk=unknown, **special)
+    return SpecialPieces(unk=unknown, **special)
 
 
 def _text(token: Any) -> Any:
@@ -252,26 +239,21 @@ def _find_embeddings(
     matrices = {_OUTPUT: output, _TARGET: target, _SOURCE: source}
     if is_shared:
         matrices = {_SHARED: source} | matrices
-    stored = {}
-    for name, matrix in matrices.items():
-        equal = [x for x, y in matrices.items() if y == matrix]
-        found = [x for x in [name, *equal] if x in tensors]
-        stored[name] = found[0] if found else equal[0]
+
+    def find(name: str) -> str:
+        equal = [x for x, y in matrices.items() if y == matrices[name]]
+        return next((x for x in [name, *equal] if x in tensors), equal[0])
 
     def is_same(name: str, other: str) -> bool:
-        name, other = stored[name], stored[other]
         return name == other or np.array_equal(tensors[name], tensors[other])
 
+    source, target, output = map(find, (_SOURCE, _TARGET, _OUTPUT))
     tied = weight_table.TIED_EMBEDDINGS[
-        is_shared and is_same(_SOURCE, _TARGET),
-        is_tied and is_same(_TARGET, _OUTPUT),
+        is_shared and is_same(source, target),
+        is_tied and is_same(target, output),
     ]
-    source, target, output = weight_table.MATRICES[tied]
-    return tied, {
-        f"{source}/embeddings": stored[_SOURCE],
-        f"{target}/embeddings": stored[_TARGET],
-        f"{output}/embeddings": stored[_OUTPUT],
-    }
+    names = [f"{matrix}/embeddings" for matrix in weight_table.MATRICES[tied]]
+    return tied, dict(zip(names, [source, target, output], strict=True))
 
 
 def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:

@@ -11,7 +11,6 @@ of zeros, inserted into the embeddings, serves as both; it is never written.
 import functools
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,14 +20,14 @@ from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.convert.tensor_files import explain_damage, read_tensors
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
-from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text import Tokenizer
 from keras_transformer.text.sentencepiece_model import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
@@ -84,13 +83,16 @@ def read(folder: Path) -> ForeignModel:
     (model,) = _file_names(decoder, "models", 1)
     file = settings_file.find_file(folder, model)
     tensors = read_tensors(file)
-    options = _read_options(tensors, file)
+    name = f"{file}, {_OPTIONS},"
+    with explain_damage(file):
+        content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
+    options = SettingsFile(name, read_yaml(content, name))
     vocabulary = _read_vocabulary(folder, decoder)
     config = _read_config(options, vocabulary)
     names = weight_table.weight_names(config, "marian")
-    for name, stored_name in names.items():
+    for ours, stored_name in names.items():
         if _ALIASES.get(stored_name) in tensors:
-            names[name] = _ALIASES[stored_name]
+            names[ours] = _ALIASES[stored_name]
     # Removes the date: v1.12.42 b7be0e964 2025-05-24 22:34:42 -0700.
     version = options.get("version", str, "").partition(" 2")[0]
     return ForeignModel(
@@ -119,14 +121,6 @@ def _read_decoder(folder: Path) -> SettingsFile:
         )
     path = folder / names[0]
     return SettingsFile(path, read_yaml(path.read_bytes(), path))
-
-
-def _read_options(tensors: Mapping[str, Any], file: Path) -> SettingsFile:
-    """Returns the options of the trainer."""
-    name = f"{file}, {_OPTIONS},"
-    with explain_damage(file):
-        content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
-    return SettingsFile(name, read_yaml(content, name))
 
 
 def _file_names(decoder: SettingsFile, field: str, count: int) -> list[str]:
@@ -181,51 +175,43 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
 
 def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
     sources, targets = _file_names(decoder, "vocabs", 2)
-    source = _read_side(folder, sources, "source.spm", decoder)
-    target = _read_side(folder, targets, "target.spm", decoder)
+    sides = [
+        _read_side(folder, sources, "source.spm", decoder),
+        _read_side(folder, targets, "target.spm", decoder),
+    ]
     pad = "<pad>"
-    while pad in source.table or pad in target.table:
+    while any(pad in table for _, table, _ in sides):
         pad = f"<{pad}>"
-    pad_id = min(len(source.table), len(target.table))
-
-    def with_padding(side: _Side) -> Vocabulary:
-        table = {piece: i + (i >= pad_id) for piece, i in side.table.items()}
-        special = SpecialTokens(pad=pad, unk=side.unk, bos=pad, eos=side.eos)
-        table[pad] = pad_id
-        return vocabulary_with_ids(side.model, table, special)
-
+    pad_id = min(len(table) for _, table, _ in sides)
+    vocabularies = []
     with name_file(f"The vocabulary in {folder}"):
-        return make_tokenizer(with_padding(source), with_padding(target))
-
-
-class _Side(NamedTuple):
-    """The vocabulary of one language."""
-
-    model: bytes  # of SentencePiece
-    table: dict[str, int]  # ids by piece
-    eos: str = "</s>"
-    unk: str = "<unk>"
+        for model, table, special in sides:
+            table = {piece: i + (i >= pad_id) for piece, i in table.items()}
+            table[pad] = pad_id
+            special = special._replace(pad=pad, bos=pad)
+            vocabularies.append(vocabulary_with_ids(model, table, special))
+        source, target = vocabularies
+        return make_tokenizer(source, target)
 
 
 def _read_side(
     folder: Path, name: str, model_name: str, decoder: SettingsFile
-) -> _Side:
+) -> tuple[bytes, dict[str, int], SpecialPieces]:
+    """Returns the SentencePiece model of a language, and its ids by piece."""
     file = settings_file.find_file(folder, name)
     if name.endswith((".yml", ".yaml")):
         model = settings_file.find_file(folder, model_name).read_bytes()
-        return _Side(model, _read_table(file))
+        return model, _read_table(file), SpecialPieces()
     if not name.endswith(".spm"):
         decoder.reject("vocabs", "files .yml or .spm")
     model = file.read_bytes()
     with name_file(file):
         processor = load_processor(model)
     pieces = [processor.id_to_piece(i) for i in range(len(processor))]
-    return _Side(
-        model=model,
-        table={piece: i for i, piece in enumerate(pieces)},
-        eos=pieces[processor.eos_id()],
-        unk=pieces[processor.unk_id()],
-    )
+    table = {piece: i for i, piece in enumerate(pieces)}
+    eos = pieces[processor.eos_id()]
+    unk = pieces[processor.unk_id()]
+    return model, table, SpecialPieces(eos=eos, unk=unk)
 
 
 def _read_table(file: Path) -> dict[str, int]:

@@ -16,13 +16,18 @@ import numpy as np
 from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import foreign_model, weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
-from keras_transformer.convert.opennmt_vocabulary import read_vocabulary
-from keras_transformer.convert.settings_file import SettingsFile
+from keras_transformer.convert.settings_file import SettingsFile, find_file
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
+from keras_transformer.convert.vocabulary import (
+    SpecialPieces,
+    make_tokenizer,
+    vocabulary_with_ids,
+)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
-from keras_transformer.text import Tokenizer
+from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text.sentencepiece_model import load_processor
 
 FILES = ("ckpt*.index", "avg/ckpt*.index")
 _YAML = (".yml", ".yaml")
@@ -57,6 +62,12 @@ _SEARCH_DEFAULTS = {
 _NUM_HEADS = {str(n): n for n in range(1, 129)}
 _ACTIVATIONS = {f"tf.nn.{x}": x for x in ("relu", "gelu", "swish")}
 _ACTIVATIONS["tf.nn.silu"] = "swish"
+# The ids 0, 1 and 2 of a vocabulary, and the last id, which no file contains.
+_SPECIAL = SpecialPieces(pad="<blank>", unk="<unk>", bos="<s>", eos="</s>")
+# Supported options of tokenizations. Sampling affects training only, and
+# SentencePiece always has spacers.
+_PLAIN = {"mode", "sp_model_path", "sp_nbest_size", "sp_alpha"}
+_PLAIN |= {"spacer_annotate"}
 
 
 def read(folder: Path) -> ForeignModel:
@@ -66,7 +77,7 @@ def read(folder: Path) -> ForeignModel:
     _check_architecture(file, shapes)
     data, params = _read_settings(folder)
     description = _read_description(folder, shapes[_SOURCE][1])
-    vocabulary = read_vocabulary(folder, data, description.ends_sources)
+    vocabulary = _read_vocabulary(folder, data, description.ends_sources)
     config = _read_config(file, shapes, vocabulary, description)
     return ForeignModel(
         system=f"OpenNMT-tf 2, {file.name}, {description.num_heads} heads "
@@ -105,10 +116,8 @@ def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
             if name.startswith("model/") and ".OPTIMIZER_SLOT/" not in name
         }
     get_tensor = explain_damage(file)(reader.get_tensor)
-    tensors = LazyTensors(
-        {name: functools.partial(get_tensor, name + _SUFFIX) for name in shapes}
-    )
-    return tensors, shapes
+    readers = {x: functools.partial(get_tensor, x + _SUFFIX) for x in shapes}
+    return LazyTensors(readers), shapes
 
 
 def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
@@ -241,3 +250,93 @@ def _read_search(params: SettingsFile) -> BeamSearch:
     )
     with name_file(params.name):
         return BeamSearch(**fields)
+
+
+def _read_vocabulary(
+    folder: Path, data: SettingsFile, ends_sources: bool
+) -> Tokenizer:
+    """Returns the tokenizer; sources get an end token if `ends_sources`.
+
+    The settings may override `ends_sources`.
+    """
+    name = "sequence_controls"
+    source_marks = data.get(_field(data, "source", name), dict, {})
+    target_marks = data.get(_field(data, "target", name), dict, {})
+    source_marks = source_marks or {"end": ends_sources}
+    target_marks = target_marks or {"start": True, "end": True}
+    has_both = target_marks.get("start") and target_marks.get("end")
+    if source_marks.get("start") or not has_both:
+        raise InputError(
+            f"{data.name} must have {name} with start and end for targets, and "
+            f"without start for sources. Received: source={source_marks}, "
+            f"target={target_marks}"
+        )
+    end = _SPECIAL.eos if source_marks.get("end") else _SPECIAL.pad
+    with name_file(f"The vocabulary in {folder}"):
+        return make_tokenizer(
+            _read_side(folder, data, "source", _SPECIAL._replace(eos=end)),
+            _read_side(folder, data, "target", _SPECIAL),
+        )
+
+
+def _field(data: SettingsFile, side: str, name: str) -> str:
+    """Returns the name of a side's field, or of the field for both sides."""
+    field = f"{side}_{name}"
+    return name if name in data.values and field not in data.values else field
+
+
+def _read_side(
+    folder: Path, data: SettingsFile, side: str, special: SpecialPieces
+) -> Vocabulary:
+    name = data.get(_field(data, side, "vocabulary"), str)
+    # One token per line. Not `splitlines`: a piece may contain other line ends.
+    content = find_file(folder, name).read_bytes().decode()
+    lines = content.removesuffix("\n").split("\n")
+    tokens = [line.removesuffix("\r") for line in lines]
+    table = {token: i for i, token in enumerate([*tokens, special.unk])}
+    path = _model_path(folder, data, side)
+    model = path.read_bytes()
+    with name_file(path):
+        processor = load_processor(model)
+    known = sum(processor.PieceToId(x) != processor.unk_id() for x in table)
+    # A model may contain half of a joint vocabulary.
+    if known < len(table) / 4:
+        raise InputError(
+            f"{path} must contain the pieces in {name}. Received: {known} of "
+            f"{len(table)} pieces"
+        )
+    return vocabulary_with_ids(model, table, special)
+
+
+def _model_path(folder: Path, data: SettingsFile, side: str) -> Path:
+    """Returns the path of the SentencePiece model of a side."""
+    field = _field(data, side, "tokenization")
+    tokenization = data.values.get(field)
+    if tokenization is None:
+        # The corpus was split before training.
+        models = sorted([*folder.glob("*.model"), *folder.glob("*.spm")])
+        if len(models) == 1:
+            return models[0]
+        names = ", ".join(path.name for path in models)
+        raise InputError(
+            f"{data.name} must have {field!r}, or {folder} must contain one "
+            f"file *.model or *.spm. Received: {names or 'none'}"
+        )
+    if isinstance(tokenization, str):
+        file = find_file(folder, tokenization)
+        tokenization = read_yaml(file.read_bytes(), file)
+    options = tokenization
+    if isinstance(options, dict) and options.get("type") == "OpenNMTTokenizer":
+        options = options.get("params")
+    match options:
+        case {"type": "SentencePieceTokenizer", "params": {"model": str(path)}}:
+            return find_file(folder, path)
+        case {"mode": "none", "sp_model_path": str(path)}:
+            used = {name for name, value in options.items() if value}
+            if used <= _PLAIN:
+                return find_file(folder, path)
+    raise InputError(
+        f"{data.name} must have {field!r} with SentencePiece alone: a "
+        "SentencePieceTokenizer with a model, or an OpenNMTTokenizer with "
+        f"mode none and sp_model_path. Received: {tokenization!r:.300}"
+    )

@@ -1,20 +1,15 @@
-"""Downloads models from the Hugging Face Hub, and caches them as runs."""
+"""Downloads models from the Hugging Face Hub."""
 
-import logging
 import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from keras_transformer import __version__, convert
 from keras_transformer.convert import from_hugging_face
 from keras_transformer.support.errors import explain_damage, name_file
-from keras_transformer.support.locks import locked
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
-
-logger = logging.getLogger(__name__)
 
 PREFIX = "hf:"
 _NAME = r"\w[\w.-]*/\w[\w.-]*"
@@ -38,22 +33,6 @@ def download(model: str, revision: str | None = None) -> Path:
         _fetch(model, folder.name, [file])  # from the same commit
         if (folder / file).exists():
             break
-    return folder
-
-
-def import_once(model: str) -> Path:
-    """Returns the cached run of a model; imports the model if needed."""
-    with explain_missing_packages():
-        from platformdirs import user_cache_path
-    cache = user_cache_path("keras-transformer", False, __version__)
-    folder = cache / model.removeprefix(PREFIX)
-    if not folder.exists():
-        foreign = convert.read(model)
-        logger.info(f"importing {model} into {folder}")
-        with locked(cache, wait=True):
-            # A different process may have imported it meanwhile.
-            if not folder.exists():
-                foreign.save_run(folder)
     return folder
 
 

@@ -1,9 +1,8 @@
 """Reads tensors from files of safetensors, PyTorch and NumPy."""
 
+import collections
 import functools
 import json
-import os
-from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import ml_dtypes
@@ -28,33 +27,20 @@ _DTYPES = {
 }
 
 
-class LazyTensors(Mapping[str, np.ndarray]):
-    """Tensors by name, read at each access and not kept."""
-
-    def __init__(self, readers: Mapping[str, Callable[[], np.ndarray]]) -> None:
-        self._readers = readers
+class LazyTensors(collections.UserDict):
+    """Made of functions by name, it calls one at each access to its tensor."""
 
     def __getitem__(self, name: str) -> np.ndarray:
-        return self._readers[name]()
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._readers  # without reading the tensor
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._readers)
-
-    def __len__(self) -> int:
-        return len(self._readers)
+        return self.data[name]()
 
 
-def read_tensors(file: str | os.PathLike) -> LazyTensors:
+def read_tensors(file: Path) -> LazyTensors:
     """Returns the tensors of a file by name.
 
     NumPy's format is recognized by the suffix `.npz`, the others by their
     content. Nothing in the file is executed. Tensors are memory-mapped where
     the format allows it. bfloat16 tensors have the dtype of `ml_dtypes`.
     """
-    file = Path(file)
     with open(file, "rb") as opened:
         start = opened.read(64)
     with explain_damage(file):

@@ -5,12 +5,12 @@ replaces the classes and functions that it names, except `OrderedDict`.
 """
 
 import collections
-import functools
 import math
 import pickle
 import struct
 import zipfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,15 +45,12 @@ class _Storage(NamedTuple):
 
 
 class _Tensor(NamedTuple):
-    """A view of a storage: the arguments of `_rebuild_tensor_v2`."""
+    """A view of a storage: the first arguments of `_rebuild_tensor_v2`."""
 
     storage: _Storage
     offset: int  # in elements, as the strides
     shape: tuple[int, ...]
     strides: tuple[int, ...]
-    requires_grad: bool
-    backward_hooks: Any
-    metadata: Any = None
 
 
 class _TensorUnpickler(pickle.Unpickler):
@@ -64,7 +61,7 @@ class _TensorUnpickler(pickle.Unpickler):
             case "collections.OrderedDict":
                 return collections.OrderedDict
             case "torch._utils._rebuild_tensor_v2":
-                return _Tensor
+                return lambda *arguments: _Tensor(*arguments[:4])
             case "torch._utils._rebuild_parameter":
                 return lambda tensor, *_: tensor
             case path if path in DTYPES:
@@ -89,7 +86,7 @@ def read_zip(file: Path) -> Readers:
         with zipfile.ZipFile(file) as archive:
             return np.frombuffer(archive.read(entry), storage.dtype)
 
-    return _readers(state, read_storage)
+    return {x: partial(_view, y, read_storage) for x, y in state.items()}
 
 
 def read_legacy(file: Path) -> Readers:
@@ -108,12 +105,7 @@ def read_legacy(file: Path) -> Readers:
         position, size = places[storage.key]
         return np.memmap(file, storage.dtype, "r", position, (size,))
 
-    return _readers(state, map_storage)
-
-
-def _readers(state: Any, read: Callable[[_Storage], np.ndarray]) -> Readers:
-    """Returns functions that read tensors through `read`."""
-    return {x: functools.partial(_view, y, read) for x, y in state.items()}
+    return {x: partial(_view, y, map_storage) for x, y in state.items()}
 
 
 def _view(
@@ -129,11 +121,8 @@ def _view(
     # A stride of 0 could make a huge tensor from a small file.
     if least < 0 or max(end, math.prod(tensor.shape)) > len(numbers):
         raise ValueError("a tensor outside of its storage")
+    numbers = numbers[tensor.offset :]
     strides = [stride * dtype.itemsize for stride in tensor.strides]
     return np.lib.stride_tricks.as_strided(
-        numbers[tensor.offset :],
-        tensor.shape,
-        strides,
-        subok=True,
-        writeable=False,
+        numbers, tensor.shape, strides, subok=True, writeable=False
     )

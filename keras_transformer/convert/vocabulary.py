@@ -20,7 +20,7 @@ _LANGUAGE = re.compile("^(>>[^<>]+<<)$")
 _NORMAL, _UNKNOWN, _CONTROL, _GIVEN, _UNUSED = range(1, 6)
 
 
-class SpecialTokens(NamedTuple):
+class SpecialPieces(NamedTuple):
     """The special pieces."""
 
     pad: str = "<pad>"
@@ -31,14 +31,13 @@ class SpecialTokens(NamedTuple):
 
 def make_tokenizer(source: Vocabulary, target: Vocabulary) -> Tokenizer:
     """Returns a tokenizer. Equal vocabularies become a shared one."""
-    are_equal = source.vocab_size == target.vocab_size
-    if are_equal and source.model == target.model:
+    if (source.model, source.vocab_size) == (target.model, target.vocab_size):
         return Tokenizer(target)
     return Tokenizer(source, target)
 
 
 def vocabulary_with_ids(
-    model: bytes, table: Mapping[str, Any], special: SpecialTokens
+    model: bytes, table: Mapping[str, Any], special: SpecialPieces
 ) -> Vocabulary:
     """Returns the vocabulary of a SentencePiece model and a table of ids.
 

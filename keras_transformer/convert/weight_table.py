@@ -8,10 +8,17 @@ from collections.abc import Iterator, Mapping
 
 from keras_transformer.config import TransformerConfig
 
+
+def rows(table: str) -> list[dict[str, str]]:
+    """Returns the rows of a table as values by column."""
+    header, *lines = (line.split() for line in table.strip().splitlines())
+    return [dict(zip(header, line, strict=True)) for line in lines]
+
+
 # Parts of a layer; only decoders have cross_attention. In Marian's names *
 # stands for W or b, scale or bias; {pre} and {side} depend on `norm_first`.
 # CTranslate2 fuses parts with equal names.
-_PARTS = """
+PARTS = rows("""
 keras_transformer          paper      hugging_face             marian                 opennmt_tf                           ctranslate2
 self_attention/query       W^Q        self_attn.q_proj         self_*q                self_attention/layer/linear_queries  self_attention/linear_0
 self_attention/key         W^K        self_attn.k_proj         self_*k                self_attention/layer/linear_keys     self_attention/linear_0
@@ -26,10 +33,10 @@ cross_attention_norm/norm  LayerNorm  encoder_attn_layer_norm  context_Wo_ln_*{p
 feed_forward/inner         W_1,b_1    fc1                      ffn_*1                 ffn/layer/inner                      ffn/linear_0
 feed_forward/outer         W_2,b_2    fc2                      ffn_*2                 ffn/layer/outer                      ffn/linear_1
 feed_forward_norm/norm     LayerNorm  final_layer_norm         ffn_ffn_ln_*{pre}      ffn/{side}_layer_norm                ffn/layer_norm
-"""  # noqa: E501
+""")  # noqa: E501
 
 # Weights outside layers, with their full names. Tied weights share a name.
-_OTHERS = """
+OTHERS = rows("""
 keras_transformer            paper      hugging_face                       marian                  opennmt_tf                                           ctranslate2
 embedding/embeddings         E          model.encoder.embed_tokens.weight  encoder_Wemb            model/examples_inputter/features_inputter/embedding  encoder/embeddings_0/weight
 target_embedding/embeddings  E          model.decoder.embed_tokens.weight  decoder_Wemb            model/examples_inputter/labels_inputter/embedding    decoder/embeddings/weight
@@ -39,18 +46,19 @@ encoder/final_norm/gamma     LayerNorm  -                                  encod
 encoder/final_norm/beta      LayerNorm  -                                  encoder_top_ln_bias     model/encoder/layer_norm/beta                        encoder/layer_norm/beta
 decoder/final_norm/gamma     LayerNorm  -                                  decoder_top_ln_scale    model/decoder/layer_norm/gamma                       decoder/layer_norm/gamma
 decoder/final_norm/beta      LayerNorm  -                                  decoder_top_ln_bias     model/decoder/layer_norm/beta                        decoder/layer_norm/beta
-"""  # noqa: E501
+""")  # noqa: E501
 
 # A name in a layer is `layer`, the part, and the leaf, which replaces the
 # part's *. {i} counts from 0, {n} from 1.
-_STYLES = """
+_STYLES = rows("""
 system             layer                      kernel   bias   gamma    beta
 keras_transformer  {stack}/layer_{i}/         /kernel  /bias  /gamma   /beta
 hugging_face       model.{stack}.layers.{i}.  .weight  .bias  .weight  .bias
 marian             {stack}_l{n}_              W        b      scale    bias
 opennmt_tf         model/{stack}/layers/{i}/  /kernel  /bias  /gamma   /beta
 ctranslate2        {stack}/layer_{i}/         /weight  /bias  /gamma   /beta
-"""
+""")
+STYLES = {row["system"]: row for row in _STYLES}
 
 # The source embedding, target embedding and output matrix by `tied_embeddings`.
 MATRICES = {
@@ -69,21 +77,8 @@ TIED_EMBEDDINGS = {
 }
 
 
-def rows(table: str) -> list[dict[str, str]]:
-    """Returns the rows of a table as values by column."""
-    header, *lines = (line.split() for line in table.strip().splitlines())
-    return [dict(zip(header, line, strict=True)) for line in lines]
-
-
-PARTS, OTHERS = rows(_PARTS), rows(_OTHERS)
-STYLES = {row["system"]: row for row in rows(_STYLES)}
-
-
 def weight_names(config: TransformerConfig, system: str) -> dict[str, str]:
-    """Returns a system's names by ours, which are the keys of `named_weights`.
-
-    They are in the table's order.
-    """
+    """Returns a system's names by those of `named_weights`, in table order."""
     ours = _layer_names(config, "keras_transformer")
     names = zip(ours, _layer_names(config, system), strict=True)
     return dict(names) | _other_names(config, system)
@@ -95,8 +90,7 @@ def _layer_names(config: TransformerConfig, system: str) -> Iterator[str]:
     pre = "_pre" if config.norm_first else ""
     side = "input" if config.norm_first else "output"
     for stack in ("encoder", "decoder"):
-        sizes = getattr(config, stack)
-        for i in range(sizes.num_layers):
+        for i in range(getattr(config, stack).num_layers):
             for row, leaf in _leaves(config, stack):
                 part, leaf = row[system], style[leaf]
                 name = part.replace("*", leaf) if "*" in part else part + leaf

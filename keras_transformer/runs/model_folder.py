@@ -25,9 +25,9 @@ def find_folder(model: str | os.PathLike) -> Path:
         return INCLUDED / model
     if path.exists():
         return path
-    from keras_transformer.convert import hub
+    from keras_transformer.convert import hub, import_once
 
     # A mistyped path is in a folder that exists.
     is_path = path.parent.is_dir() and not str(model).startswith(hub.PREFIX)
     is_name = hub.is_name(model) and not is_path
-    return hub.import_once(model) if is_name else path
+    return import_once(model) if is_name else path

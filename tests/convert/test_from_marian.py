@@ -333,10 +333,10 @@ def test_pieces_of_a_sentencepiece_model(tmp_path):
     model = pieces_model("en", eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
     file = tmp_path / "en.spm"
     file.write_bytes(model)
-    side = _read_side(tmp_path, "en.spm", "source.spm", None)
-    assert (side.eos, side.unk) == ("</s>", "<unk>")
-    assert (side.table["</s>"], side.table["<unk>"]) == (0, 1)
-    assert sorted(side.table.values()) == [*range(len(side.table))]
+    _, table, special = _read_side(tmp_path, "en.spm", "source.spm", None)
+    assert (special.eos, special.unk) == ("</s>", "<unk>")
+    assert (table["</s>"], table["<unk>"]) == (0, 1)
+    assert sorted(table.values()) == [*range(len(table))]
     file.write_bytes(b"nothing")
     with pytest.raises(InputError, match="en.spm"):
         _read_side(tmp_path, "en.spm", "source.spm", None)

@@ -210,7 +210,8 @@ def test_invalid_settings(tmp_path, files, received):
 )
 def test_search(params, expected):
     found = from_opennmt_tf._read_search(SettingsFile("a.yml", params))
-    assert found == kt.BeamSearch(*expected)
+    names = ("beam_size", "alpha", "extra_length", "length_factor")
+    assert found == kt.BeamSearch(**dict(zip(names, expected, strict=True)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ from pieces import pieces_of
 from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -14,7 +14,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer
 
 ENGLISH, GERMAN = CORPUS[::2], CORPUS[1::2]
-SPECIAL = SpecialTokens()
+SPECIAL = SpecialPieces()
 
 
 def trained(lines, size, **options):
@@ -123,7 +123,7 @@ def test_one_model_for_both_sides(models, table):
 
 def test_other_special_tokens(models, tmp_path):
     """As in OpenNMT-tf: no end of sources, and an <unk> for each side."""
-    special = SpecialTokens(pad="<blank>", bos="<s>")
+    special = SpecialPieces(pad="<blank>", bos="<s>")
     tables = [
         {x: i for i, x in enumerate(["<blank>", "<s>", "</s>", *x, "<unk>"])}
         for x in map(pieces_of, models)

@@ -12,7 +12,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -108,7 +108,7 @@ def test_two_sentencepiece_models(tmp_path):
         special = ["</s>", "<unk>", *pieces, "<pad>"]
         tables.append({piece: i for i, piece in enumerate(special)})
     source, target = (
-        vocabulary_with_ids(reader.target.model, table, SpecialTokens())
+        vocabulary_with_ids(reader.target.model, table, SpecialPieces())
         for reader, table in zip(readers, tables, strict=True)
     )
     vocabulary = make_tokenizer(source, target)

@@ -7,7 +7,7 @@ from helpers import randomise
 
 import keras_transformer as kt
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -62,7 +62,7 @@ def table_vocabulary(tokenizer, separate=False, source_eos_token="</s>"):
         pieces = [*first[:3], *pieces, "extra", "pieces", "more"]
         pieces.insert(last, "<pad>")
         target = {x: i for i, x in enumerate(pieces)}
-    special = SpecialTokens("<pad>", "<unk>", "<go>", "</s>")
+    special = SpecialPieces("<pad>", "<unk>", "<go>", "</s>")
     reader = special._replace(eos=source_eos_token)
     model = tokenizer.target.model
     vocabulary = make_tokenizer(

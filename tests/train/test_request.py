@@ -11,7 +11,7 @@ from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer import Tokenizer
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -128,8 +128,8 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
     table = {x: i for i, x in enumerate(["<pad>", "</s>", "<unk>", "▁a", "b"])}
     for other, tied in ((table, "all"), ({**table, "c": 5}, "target")):
         tokenizer = make_tokenizer(
-            vocabulary_with_ids(model, table, SpecialTokens(eos="<pad>")),
-            vocabulary_with_ids(model, other, SpecialTokens()),
+            vocabulary_with_ids(model, table, SpecialPieces(eos="<pad>")),
+            vocabulary_with_ids(model, other, SpecialPieces()),
         )
         path = tmp_path / tied
         path.mkdir()

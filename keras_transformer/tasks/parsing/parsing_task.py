@@ -100,13 +100,10 @@ class ParsingTask(Task):
         ids = [int(x) for x in ids if x not in special]
         pieces = vocabulary.pieces(ids)
         symbols = vocabulary.target.symbols
+        are_symbols = [piece in symbols for piece in pieces]
         rows = vocabulary.encode(words)
-        tree, is_repaired = restore_tree(
-            pieces=pieces,
-            are_symbols=[piece in symbols for piece in pieces],
-            words=words,
-            spelled=["".join(vocabulary.pieces(row)) for row in rows],
-        )
+        spelled = ["".join(vocabulary.pieces(row)) for row in rows]
+        tree, is_repaired = restore_tree(pieces, are_symbols, words, spelled)
         return str(tree), is_repaired
 
     def scores(

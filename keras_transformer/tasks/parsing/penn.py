@@ -39,8 +39,7 @@ def read_trees(path: str | os.PathLike) -> Iterator[Tree]:
         Bies et al., 1995: Bracketing Guidelines for Treebank II Style.
     """
     skipped = 0
-    for _, tree in read_bracketed(read_lines(path), str(path)):
-        tree = _normalize(tree)
+    for tree in map(_normalize, read_bracketed(read_lines(path), str(path))):
         if tree.children:
             yield tree
         else:

@@ -95,8 +95,7 @@ def align(written: Sequence[str], words: Sequence[str]) -> list[int | None]:
     places: list[int | None] = []
     j = 0
     for i, word in enumerate(written):
-        row = distances[i]
-        below = distances[i + 1]
+        row, below = distances[i : i + 2]
         while True:
             if j < n and row[j] == below[j + 1] + (word != words[j]):
                 places.append(j)

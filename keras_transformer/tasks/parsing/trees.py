@@ -50,7 +50,7 @@ class Tree:
         Raises:
             InputError: If brackets are missing, or the text is not one tree.
         """
-        trees = [tree for _, tree in read_bracketed(text.split("\n"))]
+        trees = list(read_bracketed(text.split("\n")))
         if len(trees) != 1:
             raise InputError(
                 "A text must contain one tree. Received: "
@@ -110,10 +110,8 @@ class Tree:
         return hash(str(self))
 
 
-def read_bracketed(
-    lines: Iterable[str], name: str = "text"
-) -> Iterator[tuple[int, Tree]]:
-    """Yields each tree of a text with the number of its first line.
+def read_bracketed(lines: Iterable[str], name: str = "text") -> Iterator[Tree]:
+    """Yields the trees of a text.
 
     A tree may take several lines, and a line may contain several trees. An
     InputError names the text and the line.
@@ -144,7 +142,7 @@ def read_bracketed(
                 if stack:
                     stack[-1].append(tree)
                 else:
-                    yield start, tree
+                    yield tree
     if stack:
         raise InputError(
             f"{name}: The tree that begins in line {start} lacks closing "

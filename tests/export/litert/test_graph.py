@@ -6,7 +6,7 @@ from random_models import random_translator
 
 import keras_transformer as kt
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     make_tokenizer,
     vocabulary_with_ids,
 )
@@ -96,7 +96,7 @@ def test_separate_vocabularies(tokenizer, tmp_path):
         {piece: i for i, piece in enumerate([*special, *rest])}
         for rest in names
     ]
-    specials = SpecialTokens(eos="<pad>"), SpecialTokens()
+    specials = SpecialPieces(eos="<pad>"), SpecialPieces()
     model = tokenizer.target.model
     source, target = (
         vocabulary_with_ids(model, table, special)

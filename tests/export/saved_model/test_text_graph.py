@@ -12,7 +12,7 @@ from random_models import table_vocabulary
 from tokenizer_texts import CORPUS, sentencepiece_model
 
 from keras_transformer.convert.vocabulary import (
-    SpecialTokens,
+    SpecialPieces,
     vocabulary_with_ids,
 )
 from keras_transformer.export.saved_model.text_graph import TextGraph
@@ -83,7 +83,7 @@ def imported_without_bytes(ours):
     model = sentencepiece_model(CORPUS, 75)
     names = ["▁m", "</s>", "<unk>", "猫", "<pad>", "▁dogs", "a", "▁", "ä", "b"]
     table = {name: i for i, name in enumerate(names)}
-    return Tokenizer(vocabulary_with_ids(model, table, SpecialTokens()))
+    return Tokenizer(vocabulary_with_ids(model, table, SpecialPieces()))
 
 
 VOCABULARIES = {
