@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json
@@ -16,6 +15,7 @@ from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
 METADATA_FILE = "keras_transformer.json"
+MODEL_FILE = "model.tflite"  # of an export for LiteRT
 _SAVED_MODEL = "saved_model.pb"
 # Types of the required metadata.
 _TYPES = {"runs": list, "search": dict, "num_translations": int}

@@ -1,17 +1,17 @@
 """Runs the signatures of a model for LiteRT, with its keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
-R = positions with room in the cache, H = heads, w = width of a head,
-C = candidates of a hypothesis.
+R = positions with room in the cache, H = heads, w = width of a head, L = ids of
+a shortlist in order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import Decoding, Predictions
-from keras_transformer.litert.shortlist import ExportedShortlist, ListedOutput
+from keras_transformer.litert.shortlist import ExportedShortlist
 from keras_transformer.support import startup
 from keras_transformer.text.ids import padded
 
@@ -55,12 +55,24 @@ class LiteModel:
 
     def listed_output(
         self, shortlist: ExportedShortlist, ids: np.ndarray
-    ) -> ListedOutput:
-        """Returns the product with the rows of some ids."""
+    ) -> Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]]:
+        """Returns a function that computes candidates among the ids `[L]`."""
         rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
         content = shortlist.model_with(rows["rows"])
         product = Interpreter(model_content=content, num_threads=self._threads)
-        return ListedOutput(ids, product.get_signature_runner("output"))
+        run = product.get_signature_runner("output")
+
+        def output(
+            states: np.ndarray, forced_ids: np.ndarray
+        ) -> Sequence[np.ndarray]:
+            """Returns log P and ids of candidates, and log P of forced ids."""
+            # Ids that are not listed are not needed.
+            places = np.minimum(np.searchsorted(ids, forced_ids), len(ids) - 1)
+            found = run(states=states, forced_ids=places.astype(np.int32))
+            tokens = ids[found["tokens"]]
+            return found["log_probs"], tokens, found["forced_log_probs"]
+
+        return output
 
     def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """Returns the inputs of a step that belong to the sources.
@@ -106,7 +118,7 @@ class LiteDecoding(Decoding):
         self,
         model: LiteModel,
         memory: dict[str, np.ndarray],
-        output: ListedOutput | None,
+        output: Callable | None,
     ) -> None:
         self._interpreter = model.interpreter
         self._inputs = model.inputs
