@@ -55,9 +55,9 @@ def main() -> None:
         def translate_part(source: np.ndarray) -> np.ndarray:
             limits = np.full(len(source), length, np.int32)
             model = models.get()
-            memory = model.encode([[*row, ids.eos_id] for row in source])
+            sources = [[*row, ids.eos_id] for row in source]
             found = beam_search(
-                LiteDecoding(model, memory, None),
+                LiteDecoding(model, sources, None),
                 limits,
                 search,
                 1,

@@ -46,18 +46,13 @@ class Export:
             InputError: If the export is damaged, or a different program's.
         """
         path = Path(path)
-        versions = [
-            file.parent
-            for file in path.glob(f"*/{_SAVED_MODEL}")
-            if file.parent.name.isdecimal()
-        ]
-        kind = "litert"
-        types = _LITERT_TYPES
+        kind, types = "litert", _LITERT_TYPES
         file = path / METADATA_FILE
         if not file.is_file():
-            kind = "saved-model"
-            types = _TYPES
+            kind, types = "saved-model", _TYPES
             if not (path / _SAVED_MODEL).is_file():
+                folders = [x.parent for x in path.glob(f"*/{_SAVED_MODEL}")]
+                versions = [x for x in folders if x.name.isdecimal()]
                 if not versions:
                     return None
                 path = max(versions, key=lambda x: int(x.name))

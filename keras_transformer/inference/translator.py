@@ -201,13 +201,10 @@ class Translator:
         prefixes, _ = read_texts(prefixes, "prefixes")
         self.check_languages(texts)
         pairs = self.backend.encode(texts, prefixes, are_prefixes=True)
+        lengths = [len(pair.source) for pair in pairs]
+        translate = self.backend.translate
         translations = self._in_batches(
-            self.backend.translate,
-            pairs,
-            [len(pair.source) for pair in pairs],
-            batch_tokens=batch_tokens,
-            workers=workers,
-            progress=progress,
+            translate, pairs, lengths, batch_tokens, workers, progress
         )
         differ = self.task.numbers_differ
         translations = [

@@ -21,9 +21,6 @@ from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.ids import padded
 
-# By default. Each opens the model, which takes 65 MB for en-de.
-_MOST_WORKERS = 8
-
 
 class LiteEngine(Engine):
     """Searches with a model exported for LiteRT.
@@ -55,7 +52,8 @@ class LiteEngine(Engine):
         self.special_ids = tokenizer.special_ids
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
-        self.recommended_workers = min(threads, _MOST_WORKERS)
+        # Each opens the model, which takes 65 MB for en-de.
+        self.recommended_workers = min(threads, 8)
         self._file = file
         self._threads = threads
         self._window = metadata["attention_window"]
@@ -116,7 +114,7 @@ class LiteEngine(Engine):
                 if self._use_shortlist:
                     ids = self._exported.shortlist.ids(sources, prefixes)
                 output = model.listed_output(self._exported, ids)
-            decoding = LiteDecoding(model, model.encode(sources), output)
+            decoding = LiteDecoding(model, sources, output)
             return beam_search(
                 decoding, limits, settings, count, self.special_ids, prefixes
             )
@@ -134,7 +132,7 @@ class LiteEngine(Engine):
             if self._exported is not None:  # scores do not depend on it
                 ids = self._exported.all_ids
                 output = model.listed_output(self._exported, ids)
-            decoding = LiteDecoding(model, model.encode(sources), output)
+            decoding = LiteDecoding(model, sources, output)
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)

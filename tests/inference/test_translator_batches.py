@@ -32,8 +32,7 @@ def test_batches_have_texts_of_similar_length():
     assert find(50, 2) == [[2, 0, 4], [1, 3]]
     assert find(50, 9) == [[2], [0], [4], [1], [3]]
     assert fake._batches([], 8, 2) == []
-    many = fake._batches([1] * 300, 10_000, 1)
-    assert list(map(len, many)) == [128, 128, 44]
+    assert list(map(len, fake._batches([1] * 300, 10_000, 1))) == [128, 128, 44]
     fake.max_batch_size = 2
     assert find(50, 1) == [[2, 0], [4, 1], [3]]
 
