@@ -9,6 +9,7 @@ export_models.py or `save_litert` has written in the dtype.
 
 import concurrent.futures
 import os
+import queue
 from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
@@ -18,9 +19,8 @@ import workload
 
 from keras_transformer.decoding.numpy_search import beam_search
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.litert import MODEL_FILE
-from keras_transformer.litert.interpreter import LiteDecoding
-from keras_transformer.litert.model_pool import ModelPool
+from keras_transformer.inference.exports import MODEL_FILE
+from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.text.ids import SpecialIds
 
 
@@ -35,7 +35,10 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     workers, threads = (1, cores) if options.mode == "threads" else (cores, 1)
     ids = SpecialIds(bos_id=2, eos_id=3, pad_id=0, banned_ids=(0, 1, 2))
-    models = ModelPool(Path(options.model, MODEL_FILE), ids.pad_id, window=None)
+    models = queue.LifoQueue()
+    for _ in range(workers):
+        path = Path(options.model, MODEL_FILE)
+        models.put(LiteModel(path, threads, ids.pad_id))
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(
@@ -51,16 +54,17 @@ def main() -> None:
 
         def translate_part(source: np.ndarray) -> np.ndarray:
             limits = np.full(len(source), length, np.int32)
-            with models.acquire(threads, workers) as model:
-                memory = model.encode([[*row, ids.eos_id] for row in source])
-                found = beam_search(
-                    LiteDecoding(model, memory, None),
-                    limits,
-                    search,
-                    1,
-                    ids,
-                    [[]] * len(source),
-                )
+            model = models.get()
+            sources = [[*row, ids.eos_id] for row in source]
+            found = beam_search(
+                LiteDecoding(model, sources, None),
+                limits,
+                search,
+                1,
+                ids,
+                [[]] * len(source),
+            )
+            models.put(model)
             return found.ids[:, 0, : min(found.lengths[:, 0])]
 
         def translate(source: np.ndarray) -> np.ndarray:

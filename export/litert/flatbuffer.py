@@ -35,7 +35,7 @@ def finalize_model(content: bytes, int8: bool) -> bytes:
 
 
 def with_placeholders(content: bytes) -> bytes:
-    """Returns the template of a `ListedOutput`, without its rows."""
+    """Returns the template of the product with listed rows, without them."""
     model = schema.ModelT.InitFromPackedBuf(content)
     for tensor in model.subgraphs[0].tensors:
         if _is_matrix(model, tensor):

@@ -95,7 +95,7 @@ def make_signatures(
 
 
 def make_listed_output(width: int, num_candidates: int) -> Any:
-    """Returns the concrete function of a `ListedOutput`, with some rows."""
+    """Returns the concrete function of the product with listed rows."""
     rows = tf.ones([num_candidates, width + 1])
 
     def output(states: tf.Tensor, forced_ids: tf.Tensor) -> Tensors:

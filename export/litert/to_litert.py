@@ -15,9 +15,9 @@ import tensorflow as tf
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert import flatbuffer, graph
 from keras_transformer.export.writing import check_problems, write_export
+from keras_transformer.inference.exports import MODEL_FILE
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
-from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
 

@@ -1,7 +1,4 @@
-"""Backends, with which a `Translator` translates.
-
-Letters: B = batch.
-"""
+"""Backends, with which a `Translator` translates."""
 
 import abc
 import dataclasses
@@ -136,20 +133,17 @@ class LocalBackend(Backend):
     ) -> tuple[np.ndarray, SearchResult]:
         """Returns the limits of a search for translations, and its result."""
         limits = self.limits(sources, prefixes)
+        sources = [[*ids, self.tokenizer.source_eos_id] for ids in sources]
+        count = self.num_translations
         result = self.engine.search(
-            [[*ids, self.tokenizer.source_eos_id] for ids in sources],
-            prefixes,
-            limits,
-            settings=self.search,
-            count=self.num_translations,
-            workers=workers,
+            sources, prefixes, limits, self.search, count, workers
         )
         return limits, result
 
     def limits(
         self, sources: Sequence[Ids], prefixes: Sequence[Ids]
     ) -> np.ndarray:
-        """Returns the maximum lengths of translations, int32 `[B]`."""
+        """Returns the maximum length of each translation, int32."""
         # Some imported models end their sources with padding.
         end = int(self.tokenizer.source_eos_id != self.tokenizer.pad_id)
         limits = longest_outputs(

@@ -1,7 +1,4 @@
-"""The interface of an engine, which translates ids.
-
-Letters: B = batch, n = translations of a source, T = target length.
-"""
+"""The interface of an engine, which translates ids."""
 
 import abc
 from collections.abc import Sequence

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.litert import MODEL_FILE
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import check_types, read_json
@@ -16,6 +15,7 @@ from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
 METADATA_FILE = "keras_transformer.json"
+MODEL_FILE = "model.tflite"  # of an export for LiteRT
 _SAVED_MODEL = "saved_model.pb"
 # Types of the required metadata.
 _TYPES = {"runs": list, "search": dict, "num_translations": int}
@@ -46,18 +46,13 @@ class Export:
             InputError: If the export is damaged, or a different program's.
         """
         path = Path(path)
-        versions = [
-            file.parent
-            for file in path.glob(f"*/{_SAVED_MODEL}")
-            if file.parent.name.isdecimal()
-        ]
-        kind = "litert"
-        types = _LITERT_TYPES
+        kind, types = "litert", _LITERT_TYPES
         file = path / METADATA_FILE
         if not file.is_file():
-            kind = "saved-model"
-            types = _TYPES
+            kind, types = "saved-model", _TYPES
             if not (path / _SAVED_MODEL).is_file():
+                folders = [x.parent for x in path.glob(f"*/{_SAVED_MODEL}")]
+                versions = [x for x in folders if x.name.isdecimal()]
                 if not versions:
                     return None
                 path = max(versions, key=lambda x: int(x.name))

@@ -10,9 +10,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer import decoding
-from keras_transformer.decoding.beam import BeamSearcher, BeamState
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
-from keras_transformer.inference.engine import Ids
 from keras_transformer.inference.keras_engine import make_step
 from keras_transformer.model import Transformer
 from keras_transformer.text.ids import SpecialIds
@@ -47,7 +45,19 @@ class GraphSearch:
         """
         if any(map(tf.is_tensor, vars(settings).values())):
             return self._build(source, prefix, limits, count, settings)
-        result = self._graph(settings)(source, prefix, limits, count)
+        # LoRA, quantization and replaced layers create new variables.
+        variables = [x for model in self._models for x in model.variables]
+        if list(map(id, variables)) != list(map(id, self._traced_variables)):
+            self._traced_variables = variables
+            self._graphs = {}
+        if settings not in self._graphs:
+            # AutoGraph is not needed, and takes longer than tracing.
+            self._graphs[settings] = tf.function(
+                functools.partial(self._build, settings=settings),
+                [_IDS, _IDS, _LIMITS, _COUNT],
+                autograph=False,
+            )
+        result = self._graphs[settings](source, prefix, limits, count)
         # Clients of a served model read n from the shapes.
         return SearchResult(
             ids=tf.ensure_shape(result.ids, [None, count, None]),
@@ -83,31 +93,3 @@ class GraphSearch:
             step, caches, limits, keys, settings, **ids, prefix=prefix
         )
         return SearchResult._make(values[:, :count] for values in result)
-
-    def beam_search_steps(
-        self, source: Ids, limit: int, settings: BeamSearch, count: int
-    ) -> tuple[BeamSearcher, BeamState]:
-        """Returns a beam search of one source, and its first state."""
-        limits = tf.constant([limit], tf.int32)
-        source = tf.constant([source], tf.int32)
-        step, caches = make_step(
-            self._models, source, limit, settings.beam_size
-        )
-        searcher = BeamSearcher(step, settings, count, self._special_ids)
-        return searcher, searcher.start(caches, limits, None)
-
-    def _graph(self, settings: Search) -> Callable:
-        """Returns the graph of a search, traced once."""
-        # LoRA, quantization and replaced layers create new variables.
-        variables = [x for model in self._models for x in model.variables]
-        if list(map(id, variables)) != list(map(id, self._traced_variables)):
-            self._traced_variables = variables
-            self._graphs = {}
-        if settings not in self._graphs:
-            # AutoGraph is not needed, and takes longer than tracing.
-            self._graphs[settings] = tf.function(
-                functools.partial(self._build, settings=settings),
-                [_IDS, _IDS, _LIMITS, _COUNT],
-                autograph=False,
-            )
-        return self._graphs[settings]

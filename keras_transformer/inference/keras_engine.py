@@ -1,7 +1,6 @@
 """`KerasEngine`: searches and scores with Keras models, on every backend.
 
-Letters: B = batch, K = beam size, C = candidates of a hypothesis, S = source
-length, T = target length, V = vocabulary.
+Letters: B = batch, K = beam size, T = target length, V = vocabulary.
 """
 
 import dataclasses
@@ -13,14 +12,10 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.decoding import StepDecoder, token_log_probs
-from keras_transformer.decoding.numpy_search import (
-    Decoding,
-    Predictions,
-    beam_search,
-)
+from keras_transformer.decoding import StepDecoder, numpy_search
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
+from keras_transformer.losses import token_log_probs
 from keras_transformer.model import Transformer
 from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
@@ -105,7 +100,9 @@ class KerasEngine(Engine):
         if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += longest
         decoding = KerasDecoding(step, caches, num_candidates)
-        return beam_search(decoding, limits, settings, count, ids, prefixes)
+        return numpy_search.beam_search(
+            decoding, limits, settings, count, ids, prefixes
+        )
 
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
@@ -150,18 +147,18 @@ def make_step(
 
 
 @dataclasses.dataclass
-class KerasDecoding(Decoding):
+class KerasDecoding(numpy_search.Decoding):
     """Decodes with Keras models."""
 
     next_log_probs: Callable  # a step function
     caches: tuple
-    num_candidates: int  # C
+    num_candidates: int  # of each hypothesis
     length: int = 0  # tokens decoded so far
     finished_share = 0.5  # JAX compiles for each size of the batch
 
     def step(
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
-    ) -> Predictions:
+    ) -> numpy_search.Predictions:
         log_probs, caches = self.next_log_probs(
             ids, parents.astype(np.int32), self.caches, self.length
         )
@@ -172,7 +169,7 @@ class KerasDecoding(Decoding):
         best, tokens = ops.top_k(log_probs, count)
         log_probs = ops.convert_to_numpy(log_probs)
         # The search changes these arrays: they need their own memory.
-        return Predictions(
+        return numpy_search.Predictions(
             log_probs=np.array(ops.convert_to_numpy(best)),
             tokens=np.array(ops.convert_to_numpy(tokens)),
             forced=np.take_along_axis(log_probs, forced_ids[..., None], -1),

@@ -107,9 +107,17 @@ def open_translator(
         backend = open_saved_model(export, num_translations)
         translator = Translator(backend, tokenizer=None)
     else:
-        translator = _open_litert(
-            export, search, num_translations, threads, shortlist
+        from keras_transformer.litert import LiteEngine
+
+        search = export.choose_search(search)
+        if num_translations is None:
+            exported = export.metadata["num_translations"]
+            num_translations = min(exported, search.beam_size)
+        file, tokenizer = export.open_files()
+        engine = LiteEngine(
+            file, tokenizer, export.metadata, threads, shortlist
         )
+        translator = Translator(engine, tokenizer, search, num_translations)
     translator.languages = export.languages
     translator.metadata = export.metadata
     return translator
@@ -166,21 +174,3 @@ def _open_runs(
     translator.checkpoints = checkpoints
     translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
     return translator
-
-
-def _open_litert(
-    export: Export,
-    search: Search | None,
-    num_translations: int | None,
-    threads: int | None,
-    shortlist: bool,
-) -> Translator:
-    from keras_transformer.litert import LiteEngine
-
-    search = export.choose_search(search)
-    count = num_translations
-    if count is None:
-        count = min(export.metadata["num_translations"], search.beam_size)
-    file, tokenizer = export.open_files()
-    engine = LiteEngine(file, tokenizer, export.metadata, threads, shortlist)
-    return Translator(engine, tokenizer, search, count)

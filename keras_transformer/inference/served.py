@@ -44,7 +44,6 @@ class ServedBackend(Backend):
         exported = metadata["num_translations"]
         count = exported if num_translations is None else num_translations
         check_values(integer_from(1, exported), num_translations=count)
-
         self._predict = predict
         self.name = name
         self.signatures = signatures

@@ -21,8 +21,6 @@ with explain_missing_packages():
 
 _ADDRESS = r"(grpcs?)://([^/]+)/([^/]+)(?:/([0-9]+))?"
 _SECONDS = 60.0  # timeout of a request, retries included
-_BATCH_SIZE = 32  # the usual `max_batch_size` of a server
-_WORKERS = 4
 _RETRIES = {
     "name": [{"service": "tensorflow.serving.PredictionService"}],
     "retryPolicy": {
@@ -110,6 +108,6 @@ def connect(address: str, num_translations: int | None = None) -> Translator:
         num_translations=num_translations,
     )
     translator = Translator(backend, tokenizer=None)
-    translator.max_batch_size = _BATCH_SIZE
-    translator.workers = translator.recommended_workers = _WORKERS
+    translator.max_batch_size = 32  # usually a server's
+    translator.workers = translator.recommended_workers = 4
     return translator

@@ -1,13 +1,13 @@
 """`Translator`: translates texts with any model."""
 
 import copy
+import math
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
 from keras_transformer.inference.backend import Backend, LocalBackend, Pair
-from keras_transformer.inference.batches import batches_by_length
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
     Score,
@@ -201,13 +201,10 @@ class Translator:
         prefixes, _ = read_texts(prefixes, "prefixes")
         self.check_languages(texts)
         pairs = self.backend.encode(texts, prefixes, are_prefixes=True)
+        lengths = [len(pair.source) for pair in pairs]
+        translate = self.backend.translate
         translations = self._in_batches(
-            self.backend.translate,
-            pairs,
-            [len(pair.source) for pair in pairs],
-            batch_tokens=batch_tokens,
-            workers=workers,
-            progress=progress,
+            translate, pairs, lengths, batch_tokens, workers, progress
         )
         differ = self.task.numbers_differ
         translations = [
@@ -289,7 +286,8 @@ class Translator:
         targets, _ = read_texts(targets, "targets")
         self.check_languages(sources)
         pairs = self.backend.encode(sources, targets, are_prefixes=False)
-        scores = self._score_pairs(pairs, **options)
+        lengths = [len(pair.target) for pair in pairs]
+        scores = self._in_batches(self.backend.score, pairs, lengths, **options)
         if None in scores:
             raise InputError(
                 "A text to score must not be longer than the model reads. "
@@ -306,17 +304,12 @@ class Translator:
         The arguments are as in `score`.
         """
         pairs = self.backend.encode(sources, targets, are_prefixes=False)
-        scores = self._score_pairs(pairs, **options)
+        lengths = [len(pair.target) for pair in pairs]
+        scores = self._in_batches(self.backend.score, pairs, lengths, **options)
         return [
             score if pair.source and pair.target else None
             for pair, score in zip(pairs, scores, strict=True)
         ]
-
-    def _score_pairs(
-        self, pairs: Sequence[Pair], **options: Any
-    ) -> list[Score | None]:
-        lengths = [len(pair.target) for pair in pairs]
-        return self._in_batches(self.backend.score, pairs, lengths, **options)
 
     def _in_batches(
         self,
@@ -332,13 +325,7 @@ class Translator:
         workers = self.workers if workers is None else workers
         check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
         workers = min(workers, len(pairs)) or 1
-        batches = batches_by_length(
-            [length / self.backend.units_per_token for length in lengths],
-            max_length=self.max_length or tokens,
-            batch_tokens=tokens,
-            workers=workers,
-            max_batch_size=self.max_batch_size,
-        )
+        batches = self._batches(lengths, tokens, workers)
 
         def call(rows: Sequence[int]) -> list[Any]:
             return function([pairs[row] for row in rows], workers)
@@ -353,6 +340,26 @@ class Translator:
                 if progress is not None:
                     progress(len(rows))
         return results
+
+    def _batches(
+        self, lengths: Sequence[int], batch_tokens: int, workers: int
+    ) -> list[list[int]]:
+        """Groups the rows of similar length, longest first.
+
+        There are at least as many batches as workers.
+        """
+        units = self.backend.units_per_token
+        longest = self.max_length or batch_tokens  # longer texts are cut
+        lengths = [min(x / units + 1, longest) for x in lengths]  # with an end
+        largest = min(self.max_batch_size, math.ceil(len(lengths) / workers))
+        rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
+        batches = []
+        start = 0
+        while start < len(rows):
+            size = min(int(batch_tokens // lengths[rows[start]]), largest)
+            batches.append(rows[start : start + max(size, 1)])
+            start += len(batches[-1])
+        return batches
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

@@ -3,5 +3,3 @@
 from keras_transformer.support.lazy import lazy_names
 
 __all__, __getattr__, __dir__ = lazy_names(__name__)
-
-MODEL_FILE = "model.tflite"

@@ -1,3 +1,1 @@
 from keras_transformer.litert.lite_engine import LiteEngine as LiteEngine
-
-MODEL_FILE: str

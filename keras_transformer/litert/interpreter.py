@@ -1,17 +1,17 @@
 """Runs the signatures of a model for LiteRT, with its keys and values.
 
 Letters: B = batch, S = source length, K = hypotheses of a source (the beam),
-R = positions with room in the cache, H = heads, w = width of a head,
-C = candidates of a hypothesis.
+R = positions with room in the cache, H = heads, w = width of a head, L = ids of
+a shortlist in order.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from keras_transformer.decoding.numpy_search import Decoding, Predictions
-from keras_transformer.litert.shortlist import ExportedShortlist, ListedOutput
+from keras_transformer.litert.shortlist import ExportedShortlist
 from keras_transformer.support import startup
 from keras_transformer.text.ids import padded
 
@@ -55,12 +55,22 @@ class LiteModel:
 
     def listed_output(
         self, shortlist: ExportedShortlist, ids: np.ndarray
-    ) -> ListedOutput:
-        """Returns the product with the rows of some ids."""
+    ) -> Callable[[np.ndarray, np.ndarray], Sequence[np.ndarray]]:
+        """Returns a function that computes candidates among the ids `[L]`."""
         rows = self.interpreter.get_signature_runner("output_rows")(ids=ids)
         content = shortlist.model_with(rows["rows"])
         product = Interpreter(model_content=content, num_threads=self._threads)
-        return ListedOutput(ids, product.get_signature_runner("output"))
+        run = product.get_signature_runner("output")
+
+        def output(states: np.ndarray, forced_ids: np.ndarray) -> Sequence:
+            """Returns log P and ids of candidates, and log P of forced ids."""
+            # Ids that are not listed are not needed.
+            places = np.minimum(np.searchsorted(ids, forced_ids), len(ids) - 1)
+            found = run(states=states, forced_ids=places.astype(np.int32))
+            tokens = ids[found["tokens"]]
+            return found["log_probs"], tokens, found["forced_log_probs"]
+
+        return output
 
     def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
         """Returns the inputs of a step that belong to the sources.
@@ -105,15 +115,13 @@ class LiteDecoding(Decoding):
     def __init__(
         self,
         model: LiteModel,
-        memory: dict[str, np.ndarray],
-        output: ListedOutput | None,
+        sources: Sequence[Sequence[int]],
+        output: Callable | None,
     ) -> None:
+        self._model = model
         self._interpreter = model.interpreter
-        self._inputs = model.inputs
-        self._outputs = model.outputs
-        self._window = model.window
         self._output = output
-        self._memory = memory
+        self._memory = model.encode(sources)
         self._length = 0  # positions decoded so far
         # Inputs with past keys and values, and outputs with the new ones.
         self._past = {
@@ -142,8 +150,9 @@ class LiteDecoding(Decoding):
             self._move(room, beam_size, self._rows[:, 0])
         if at:
             self._mask = self._mask[self._rows, parents]
-        if self._window is not None and at >= self._window:
-            first = (at - self._window) * beam_size
+        window = self._model.window
+        if window is not None and at >= window:
+            first = (at - window) * beam_size
             self._mask[..., first : first + beam_size] = _MASKED
         self._put("mask", self._mask[:, None])
         self._put("ids", ids.reshape(-1))
@@ -184,37 +193,36 @@ class LiteDecoding(Decoding):
 
     def _allocate(self, room: int, beam_size: int) -> None:
         """Makes room for positions; deletes the past."""
-        self._room = room
-        self._beam_size = beam_size
+        self._room, self._beam_size = room, beam_size
         batch = len(self._memory["memory_mask"])
         self._rows = np.arange(batch)[:, None]
         self._mask = np.full(  # [B, K, R*K]
             (batch, beam_size, room * beam_size), _MASKED, np.float32
         )
-        values = self._memory | _indices(self._inputs, batch, beam_size)
+        values = self._memory | _indices(self._model.inputs, batch, beam_size)
         shapes = {name: value.shape for name, value in values.items()}
         shapes["mask"] = self._mask[:, None].shape
         shapes["ids"] = (batch * beam_size,)
         shapes["forced_ids"] = (batch * beam_size, 1)
         for name in self._past:
-            _, heads, *sizes = self._inputs[name]["shape"]
+            _, heads, *sizes = self._model.inputs[name]["shape"]
             sizes[1 if "values" in name else 0] = room * beam_size
             shapes[name] = (batch, heads, *sizes)
         for name, shape in shapes.items():
-            index = self._inputs[name]["index"]
+            index = self._model.inputs[name]["index"]
             self._interpreter.resize_tensor_input(index, shape)
         self._interpreter.allocate_tensors()
         for name, value in values.items():
             self._put(name, value)
 
     def _get(self, name: str) -> np.ndarray:
-        return self._interpreter.get_tensor(self._outputs[name])
+        return self._interpreter.get_tensor(self._model.outputs[name])
 
     def _put(self, name: str, value: np.ndarray) -> None:
-        self._interpreter.set_tensor(self._inputs[name]["index"], value)
+        self._interpreter.set_tensor(self._model.inputs[name]["index"], value)
 
     def _view(self, name: str) -> np.ndarray:
-        array = self._interpreter.tensor(self._inputs[name]["index"])()
+        array = self._interpreter.tensor(self._model.inputs[name]["index"])()
         return _by_position(name, array)
 
 

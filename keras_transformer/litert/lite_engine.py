@@ -1,10 +1,10 @@
-"""`LiteEngine`: searches and scores without TensorFlow and Keras.
+"""`LiteEngine`: searches and scores with NumPy and ai-edge-litert alone."""
 
-It needs NumPy and ai-edge-litert.
-"""
-
-from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager
+import collections
+import contextlib
+import queue
+import threading
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,15 +14,12 @@ from keras_transformer.decoding.numpy_search import beam_search
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
-from keras_transformer.litert.model_pool import ModelPool
 from keras_transformer.litert.shortlist import ExportedShortlist
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.ids import padded
-
-# By default. Each opens the model, which takes 65 MB for en-de.
-_MOST_WORKERS = 8
 
 
 class LiteEngine(Engine):
@@ -55,16 +52,51 @@ class LiteEngine(Engine):
         self.special_ids = tokenizer.special_ids
         self.max_length = metadata["max_length"]
         self.dtype = metadata["dtype"]
+        # Each opens the model, which takes 65 MB for en-de.
+        self.recommended_workers = min(threads, 8)
+        self._file = file
         self._threads = threads
-        self.recommended_workers = min(threads, _MOST_WORKERS)
+        self._window = metadata["attention_window"]
         self._use_shortlist = use_shortlist
         self._exported = ExportedShortlist.find(file.parent)
-        self._pool = ModelPool(
-            file, tokenizer.pad_id, metadata["attention_window"]
-        )
+        self._lock = threading.Lock()
+        # Unused models by their number of threads; None is not open yet.
+        self._idle = collections.defaultdict(queue.LifoQueue)
+        self._count = collections.Counter()
 
-    def _acquire(self, workers: int) -> AbstractContextManager[LiteModel]:
-        return self._pool.acquire(self._threads if workers == 1 else 1, workers)
+    @contextlib.contextmanager
+    def _acquire(self, workers: int) -> Iterator[LiteModel]:
+        """Yields an unused model; waits while all workers have one."""
+        threads = self._threads if workers == 1 else 1
+        with self._lock:
+            idle = self._idle[threads]
+            while self._count[threads] < workers:
+                self._count[threads] += 1
+                idle.put(None)  # opened when it is acquired
+        model = idle.get()
+        try:
+            if model is None:
+                model = self._open(threads)
+            yield model
+        except BaseException:
+            # The traceback may refer to its memory, which keeps it from
+            # running: open it again.
+            model = None
+            raise
+        finally:
+            idle.put(model)
+
+    def _open(self, threads: int) -> LiteModel:
+        try:
+            return LiteModel(
+                self._file, threads, self.special_ids.pad_id, self._window
+            )
+        except (RuntimeError, ValueError, KeyError) as error:
+            raise InputError(
+                f"LiteRT must be able to open {self._file}. Received: "
+                f"{error!s:.200}. Install the newest ai-edge-litert, or export "
+                "the model again."
+            ) from error
 
     def search(
         self,
@@ -82,7 +114,7 @@ class LiteEngine(Engine):
                 if self._use_shortlist:
                     ids = self._exported.shortlist.ids(sources, prefixes)
                 output = model.listed_output(self._exported, ids)
-            decoding = LiteDecoding(model, model.encode(sources), output)
+            decoding = LiteDecoding(model, sources, output)
             return beam_search(
                 decoding, limits, settings, count, self.special_ids, prefixes
             )
@@ -100,7 +132,7 @@ class LiteEngine(Engine):
             if self._exported is not None:  # scores do not depend on it
                 ids = self._exported.all_ids
                 output = model.listed_output(self._exported, ids)
-            decoding = LiteDecoding(model, model.encode(sources), output)
+            decoding = LiteDecoding(model, sources, output)
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)

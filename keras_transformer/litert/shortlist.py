@@ -1,12 +1,11 @@
 """Shortlists: the few target ids that may translate the ids of a source.
 
 export/shortlist.py makes them. The product with their rows of the output matrix
-is a small model of its own. Letters: L = ids in order, d = d_model,
-C = candidates of a hypothesis.
+is a small model of its own. Letters: L = ids in order, d = d_model.
 """
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -73,21 +72,3 @@ class ExportedShortlist(NamedTuple):
                 value.to_bytes(width, "little"),
             )
         return content + rows.tobytes()
-
-
-class ListedOutput(NamedTuple):
-    """Computes candidates among listed ids."""
-
-    ids: np.ndarray  # [L]
-    run: Callable  # the product
-
-    def __call__(
-        self, states: np.ndarray, forced_ids: np.ndarray
-    ) -> Sequence[np.ndarray]:
-        """Returns log P and ids of C candidates, and log P of forced ids."""
-        places = np.searchsorted(self.ids, forced_ids)
-        # Ids that are not listed are not needed.
-        places = np.minimum(places, len(self.ids) - 1).astype(np.int32)
-        outputs = self.run(states=states, forced_ids=places)
-        tokens = self.ids[outputs["tokens"]]
-        return outputs["log_probs"], tokens, outputs["forced_log_probs"]

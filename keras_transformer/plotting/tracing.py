@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from keras_transformer.decoding.beam import BeamSearcher, BeamState, Candidates
 from keras_transformer.decoding.settings import BeamSearch
+from keras_transformer.inference.keras_engine import make_step
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
 from keras_transformer.support import fields
@@ -91,11 +92,13 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     limit = int(translator.backend.limits([ids], [[]])[0])
     ids = [*ids, translator.tokenizer.source_eos_id]
     num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
+    engine = translator.engine
+    source = tf.constant([ids], tf.int32)
 
     def record(search: BeamSearch, count: int) -> dict[str, Any]:
-        searcher, state = translator.engine.graphs.beam_search_steps(
-            ids, limit, search, count
-        )
+        step, caches = make_step(engine.models, source, limit, search.beam_size)
+        searcher = BeamSearcher(step, search, count, engine.special_ids)
+        state = searcher.start(caches, tf.constant([limit], tf.int32), None)
         recorder = _Recorder(searcher, translator, text, num_tokens)
         return {
             "search": dataclasses.asdict(search),

@@ -110,15 +110,8 @@ def serve(
 ) -> None:
     """Warms up, logs the address, and answers until it is interrupted.
 
-    Requests then get some seconds to finish.
-
-    Args:
-        translator: As in `make_app`.
-        name: As in `make_app`.
-        listening: The socket, from `listen`.
-        max_characters: As in `make_app`.
-        allowed_hosts: As in `make_app`.
-        note: As in `make_app`.
+    Requests then get some seconds to finish. `listening` is a socket, from
+    `listen`; the other arguments are as in `make_app`.
     """
     app = make_app(translator, name, max_characters, allowed_hosts, note)
     import uvicorn

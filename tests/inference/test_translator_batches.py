@@ -1,5 +1,6 @@
 """Arguments, batches, documents and scores, without a model."""
 
+import functools
 import threading
 import time
 
@@ -7,7 +8,6 @@ import numpy as np
 import pytest
 from fake_translator import FakeTranslator
 
-from keras_transformer.inference.batches import batches_by_length
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask
@@ -22,19 +22,19 @@ def fake():
 
 
 def test_batches_have_texts_of_similar_length():
+    fake = FakeTranslator(max_length=10)
     # With the end token: 4, 2, 10, 1, 4.
-    lengths = [3, 1, 12, 0, 3]
-    find = lambda *sizes: batches_by_length(lengths, 10, *sizes)  # noqa: E731
-    assert find(1) == [[2], [0], [4], [1], [3]]
-    assert find(8) == [[2], [0, 4], [1, 3]]
-    assert find(20) == [[2, 0], [4, 1, 3]]
-    assert find(50) == [[2, 0, 4, 1, 3]]
+    find = functools.partial(fake._batches, [3, 1, 12, 0, 3])
+    assert find(1, 1) == [[2], [0], [4], [1], [3]]
+    assert find(8, 1) == [[2], [0, 4], [1, 3]]
+    assert find(20, 1) == [[2, 0], [4, 1, 3]]
+    assert find(50, 1) == [[2, 0, 4, 1, 3]]
     assert find(50, 2) == [[2, 0, 4], [1, 3]]
     assert find(50, 9) == [[2], [0], [4], [1], [3]]
-    assert find(50, 1, 2) == [[2, 0], [4, 1], [3]]
-    assert batches_by_length([], 10, 8, 2) == []
-    many = batches_by_length([1] * 300, 10, 10_000)
-    assert list(map(len, many)) == [128, 128, 44]
+    assert fake._batches([], 8, 2) == []
+    assert list(map(len, fake._batches([1] * 300, 10_000, 1))) == [128, 128, 44]
+    fake.max_batch_size = 2
+    assert find(50, 1) == [[2, 0], [4, 1], [3]]
 
 
 def test_order_is_kept_and_progress_is_reported(fake):

@@ -6,8 +6,7 @@ import pytest
 from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
 
 import keras_transformer as kt
-from keras_transformer.decoding.beam import BeamSearcher
-from keras_transformer.plotting.tracing import trace
+from keras_transformer.plotting import tracing
 from keras_transformer.text.ids import SpecialIds
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too
@@ -24,17 +23,11 @@ def table_translator(table, search, max_length):
     def pieces(ids):
         return [LETTERS[int(i)] for i in ids]
 
-    def beam_search_steps(source, limit, settings, count):
-        step, cache, _ = tables_as_step([table], settings.beam_size)
-        ids = SpecialIds(BOS, EOS, PAD, banned_ids=(PAD, UNK, BOS))
-        searcher = BeamSearcher(step, settings, count, ids)
-        return searcher, searcher.start(cache, [max_length], None)
-
     def decode(vocabulary, ids, source):
         return "".join(x for x in pieces(ids) if x != "</s>"), False
 
     side = types.SimpleNamespace(pieces=pieces)
-    graphs = types.SimpleNamespace(beam_search_steps=beam_search_steps)
+    ids = SpecialIds(BOS, EOS, PAD, banned_ids=(PAD, UNK, BOS))
     return types.SimpleNamespace(
         search=search,
         num_translations=search.beam_size,
@@ -45,7 +38,7 @@ def table_translator(table, search, max_length):
             vocab_size=len(LETTERS),
             source_eos_id=EOS,
         ),
-        engine=types.SimpleNamespace(graphs=graphs),
+        engine=types.SimpleNamespace(models=[table], special_ids=ids),
         backend=types.SimpleNamespace(limits=lambda *sides: [max_length]),
         task=types.SimpleNamespace(decode=decode),
         has_trace=True,
@@ -57,9 +50,16 @@ def table_translator(table, search, max_length):
 def traced():
     """Returns the trace of a text for a table and settings."""
 
+    def make_step(models, source, longest, count):
+        step, cache, _ = tables_as_step(models, count)
+        return step, cache
+
     def traced(text="text", table=TABLE, max_length=4, alpha=1.0, **settings):
         search = kt.BeamSearch(beam_size=2, alpha=alpha, **settings)
-        return trace(table_translator(table, search, max_length), text)
+        translator = table_translator(table, search, max_length)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(tracing, "make_step", make_step)
+            return tracing.trace(translator, text)
 
     return traced
 
