@@ -246,9 +246,7 @@ def _validation_batches(
         return None
     # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
+    batch_tokens = max(part, 2 * recipe.max_length)
     return batching.one_pass(
-        shards,
-        data.tokenizer,
-        batch_tokens=max(part, 2 * recipe.max_length),
-        max_length=recipe.max_length,
+        shards, data.tokenizer, batch_tokens, recipe.max_length
     )

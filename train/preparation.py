@@ -83,8 +83,9 @@ def prepare(
         parts = []
         num_shards = 0
         for part in corpus.parts:
-            filters = pair_filters.text_filters(find_duplicates=True)
-            pairs = _progress(part.pairs("train", filters), desc="tokenizing")
+            text_filter = pair_filters.text_filter(find_duplicates=True)
+            pairs = part.pairs("train", text_filter)
+            pairs = _progress(pairs, desc="tokenizing")
             encoder = PairEncoder(
                 tokenizer,
                 recipe.max_length,
@@ -132,8 +133,8 @@ def _fit_tokenizer(
     tags = [tag for part in corpus.parts for tag in part.tags]
     if tokenizer is not None:
         tokenizer.check_tags(tags)
-    filters = pair_filters.text_filters()
-    pairs = (part.pairs("train", filters) for part in corpus.parts)
+    text_filter = pair_filters.text_filter()
+    pairs = (part.pairs("train", text_filter) for part in corpus.parts)
     pairs = _progress(itertools.chain.from_iterable(pairs), desc="reading")
     passing = ((x, y) for x, y, dropped_for in pairs if not dropped_for)
     if tokenizer is None:

@@ -27,8 +27,6 @@ from keras_transformer.train.state import read_step
 if TYPE_CHECKING:
     import tensorflow as tf
 
-    from keras_transformer.train.strategy import Worker
-
 logger = logging.getLogger(__name__)
 
 
@@ -104,14 +102,14 @@ def train(
         from keras_transformer.train.fitting import try_steps
 
         with tempfile.TemporaryDirectory() as folder:
-            data = _prepared_data(request, Path(folder, "data"), worker)
+            data = _prepared_data(request, Path(folder, "data"), worker.count)
             config = request.config_with(data.tokenizer)
             try_steps(config, data, request.resolved_recipe, strategy)
         return None
     with contextlib.ExitStack() as stack:
         if worker.is_chief:
             if is_new:
-                _create(request, Path(output), worker)
+                _create(request, Path(output), worker.count)
             stack.enter_context(locked(output))
         # The other workers wait here until the chief has created the run.
         strategies.broadcast_from_chief(strategy, np.array(0))
@@ -121,11 +119,11 @@ def train(
     return Run.open(output) if worker.is_chief else None
 
 
-def _create(request: Request, output: Path, worker: "Worker") -> None:
+def _create(request: Request, output: Path, workers: int) -> None:
     """Creates a run, with its data."""
     corpus = request.corpus
     with atomic_folder(output) as folder:
-        data = _prepared_data(request, folder / "data", worker)
+        data = _prepared_data(request, folder / "data", workers)
         example = None
         if "valid" in corpus.splits:
             sources = (source for source, _ in corpus.pairs("valid"))
@@ -140,7 +138,7 @@ def _create(request: Request, output: Path, worker: "Worker") -> None:
             statistics={
                 "corpus": corpus.name,
                 **_counts(data),
-                "workers": worker.count,
+                "workers": workers,
                 "example": example,
             },
             request=request.resolved_arguments(),
@@ -148,12 +146,12 @@ def _create(request: Request, output: Path, worker: "Worker") -> None:
 
 
 def _prepared_data(
-    request: Request, folder: Path, worker: "Worker"
+    request: Request, folder: Path, workers: int
 ) -> PreparedCorpus:
     """Returns the corpus if it is prepared; else prepares it in a folder."""
     data = request.corpus
     recipe = request.resolved_recipe
-    check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
+    check_budget(recipe.batch_tokens, recipe.max_length, workers)
     if not isinstance(data, PreparedCorpus):
         logger.info(f"preparing: {data.name}")
         data = preparation.prepare(

@@ -73,20 +73,26 @@ class PairFilters:
     def __post_init__(self) -> None:
         fields.check_fields(self)
 
-    def text_filters(self, find_duplicates: bool = False) -> list[TextFilter]:
-        """Returns new filters of texts, for reading a part once."""
-        filters: list[TextFilter] = []
-        if self.drop_identical:
-            filters.append(lambda x, y: "identical" if x == y else "")
-        if self.min_letters:
-            filters.append(self._find_few_letters)
-        if self.deduplicate and find_duplicates:
-            filters.append(duplicate_filter())
-        return filters
+    def text_filter(self, find_duplicates: bool = False) -> TextFilter:
+        """Returns a new filter of texts, for reading a part once."""
+        hashes = set()  # of the pairs so far
 
-    def _find_few_letters(self, source: str, target: str) -> str:
-        share = min(share_of_letters(source), share_of_letters(target))
-        return "letters" if share < self.min_letters else ""
+        def find_reason(source: str, target: str) -> str:
+            if self.drop_identical and source == target:
+                return "identical"
+            if self.min_letters:
+                share = min(share_of_letters(source), share_of_letters(target))
+                if share < self.min_letters:
+                    return "letters"
+            if self.deduplicate and find_duplicates:
+                content = f"{source}\0{target}".encode()  # texts contain no NUL
+                key = hashlib.blake2b(content, digest_size=16).digest()
+                if key in hashes:
+                    return "duplicate"
+                hashes.add(key)
+            return ""
+
+        return find_reason
 
 
 # Vowels of many scripts are marks.
@@ -101,21 +107,6 @@ def share_of_letters(text: str) -> float:
     characters = "".join(text.split())
     letters = sum(map(_is_letter, characters))
     return letters / len(characters) if characters else 1.0
-
-
-def duplicate_filter() -> TextFilter:
-    """Returns a new filter that keeps only the first of equal pairs."""
-    hashes = set()
-
-    def find_duplicate(source: str, target: str) -> str:
-        content = f"{source}\0{target}".encode()  # texts contain no NUL
-        key = hashlib.blake2b(content, digest_size=16).digest()
-        if key in hashes:
-            return "duplicate"
-        hashes.add(key)
-        return ""
-
-    return find_duplicate
 
 
 def reasons_of_lengths(
