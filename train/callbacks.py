@@ -119,8 +119,7 @@ class EarlyStopping(keras.callbacks.Callback):
 
     def is_exhausted(self) -> bool:
         """Returns whether the epochs so far end training."""
-        rows = self.log.rows
-        losses = [row["val_loss"] for row in rows if "val_loss" in row]
+        losses = [x["val_loss"] for x in self.log.rows if "val_loss" in x]
         before = losses[: -self.patience] if self.patience else []
         return bool(before) and min(losses) >= min(before)
 
