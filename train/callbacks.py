@@ -3,6 +3,7 @@
 The first add values to the logs of an epoch; the last write them.
 """
 
+import dataclasses
 import logging
 import math
 import os
@@ -16,6 +17,7 @@ from typing import Any
 import keras
 
 from keras_transformer.inference.translator import Translator
+from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.progress import progress_bar
@@ -117,28 +119,26 @@ class EarlyStopping(keras.callbacks.Callback):
 
     def is_exhausted(self) -> bool:
         """Returns whether the epochs so far end training."""
-        rows = self.log.rows
-        losses = [row["val_loss"] for row in rows if "val_loss" in row]
+        losses = [x["val_loss"] for x in self.log.rows if "val_loss" in x]
         before = losses[: -self.patience] if self.patience else []
         return bool(before) and min(losses) >= min(before)
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Adds the task's score of the outputs to the logs, as `val_score`."""
+    """Decodes pairs greedily, and adds their score to the logs: `val_score`."""
 
     def __init__(
-        self,
-        translator: Translator,
-        pairs: Sequence[tuple[str, str]],
-        target: str | None,
+        self, model: Transformer, run: Run, pairs: Sequence[tuple[str, str]]
     ) -> None:
         super().__init__()
-        self.translator = translator
+        greedy = dataclasses.replace(run.search, beam_size=1)
+        task = run.task
+        self.translator = Translator(model, run.tokenizer, greedy, task=task)
         self.sources = [source for source, _ in pairs]
         self.references = [target for _, target in pairs]
-        self.target = target
-        self.metric = translator.task.choose_metric(self.references, target)
-        self.name = translator.task.metrics[self.metric]
+        self.target = run.languages[1]
+        self.metric = task.choose_metric(self.references, self.target)
+        self.name = task.metrics[self.metric]
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         hypotheses = self.translator(self.sources)
@@ -227,11 +227,9 @@ class Checkpoints(keras.callbacks.Callback):
     together, the first signal does.
     """
 
+    # `run` is None on workers other than the chief.
     def __init__(
-        self,
-        run: Run | None,  # None on workers other than the chief
-        max_to_keep: int,
-        counter: StepCounter,
+        self, run: Run | None, max_to_keep: int, counter: StepCounter
     ) -> None:
         super().__init__()
         self.run = run

@@ -54,24 +54,20 @@ def evaluate(
     scored_parts = []
     begin = 0
     for part, pairs in parts if len(parts) > 1 else ():
-        end = begin + len(pairs)
+        own = slice(begin, begin + len(pairs))
         own_scores = task.scores(
-            hypotheses[begin:end],
-            references[begin:end],
-            part.target or target,
-            metrics,
+            hypotheses[own], references[own], part.target or target, metrics
         )
         described = dict(data=str(part), sentences=len(pairs))
         scored_parts.append({**described, **own_scores})
-        begin = end
+        begin = own.stop
+    truncated = [x.source_truncated or x.at_length_limit for x in outputs]
     results = {
         "task": task.name,
         "data": corpus.name,
         "split": split,
         "sentences": len(sources),
-        "truncated": sum(
-            x.source_truncated or x.at_length_limit for x in outputs
-        ),
+        "truncated": sum(truncated),
         "repaired": sum(x.repaired for x in outputs),
         **scores,
         "parts": scored_parts,

@@ -1,8 +1,10 @@
-"""Compiles a model, restores the state of its run, and fits it."""
+"""Compiles a model, restores the state of its run, and fits it; a dry run."""
 
-import dataclasses
+import contextlib
 import logging
 import math
+import sys
+import time
 
 import keras
 import numpy as np
@@ -11,7 +13,6 @@ import tensorflow as tf
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
 from keras_transformer.inference.opening import read_run
-from keras_transformer.inference.translator import Translator
 from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
@@ -19,12 +20,15 @@ from keras_transformer.runs.run_folder import Run
 from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import callbacks, state
 from keras_transformer.train import strategy as strategies
-from keras_transformer.train.data import batching, encoding
+from keras_transformer.train.data import batching, encoding, pools
 from keras_transformer.train.data.prepared import PreparedCorpus
+from keras_transformer.train.data.reading import without_tuning
 from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
+
+_DRY_STEPS = 3
 
 
 def fit(
@@ -59,8 +63,12 @@ def fit(
     chain = [counter, callbacks.CheckFinite()]
     if worker.is_chief:
         if valid is not None and recipe.scored_sentences:
-            chain.append(_validation_score(model, run, recipe, valid_texts))
-            progress.score = chain[-1].name
+            places = range(len(valid_texts))
+            drawn = sample(places, recipe.scored_sentences, recipe.seed)
+            pairs_to_score = [valid_texts[place] for place in sorted(drawn)]
+            score = callbacks.ValidationScore(model, run, pairs_to_score)
+            chain.append(score)
+            progress.score = score.name
         chain.append(progress)
         if recipe.tensorboard:
             folder = str(run.path / "tensorboard")
@@ -100,6 +108,41 @@ def fit(
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
         )
+
+
+def try_steps(
+    config: TransformerConfig,
+    data: PreparedCorpus,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
+) -> None:
+    """Trains for a few steps, and logs the time and memory of a training."""
+    model = compiled_model(config, recipe, strategy)
+    report_data(data, recipe)
+    order = batch_order(data, recipe, strategies.worker(strategy))
+    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
+    lengths = pools.bucket_lengths(order.max_length)
+    shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
+    per_pass = int(order.count_batches(0).sum())
+    logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
+    logger.info(f"steps: {per_pass:,} per pass over the data")
+    batch = next(iter(batching.make_batches(pairs, order)))
+    # One batch, since a training reads the next ones during a step.
+    batches = without_tuning(tf.data.Dataset.from_tensors(batch).repeat())
+    batches = strategies.distribute(batches, strategy)
+    model.fit(batches, steps_per_epoch=1, shuffle=False, verbose=0)
+    start = time.monotonic()
+    model.fit(batches, steps_per_epoch=_DRY_STEPS, shuffle=False, verbose=0)
+    seconds = (time.monotonic() - start) / _DRY_STEPS
+    logger.info(f"time: {seconds:.2g} s per step, mean of {_DRY_STEPS}")
+    hours = seconds * recipe.steps / 3600
+    logger.info(f"time: {hours:,.2g} hours for {recipe.steps:,} steps")
+    with contextlib.suppress(ModuleNotFoundError):  # on Windows
+        import resource
+
+        unit = 1 if sys.platform == "darwin" else 1024
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit
+        logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at the peak")
 
 
 def compiled_model(
@@ -203,24 +246,7 @@ def _validation_batches(
         return None
     # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
+    batch_tokens = max(part, 2 * recipe.max_length)
     return batching.one_pass(
-        shards,
-        data.tokenizer,
-        batch_tokens=max(part, 2 * recipe.max_length),
-        max_length=recipe.max_length,
+        shards, data.tokenizer, batch_tokens, recipe.max_length
     )
-
-
-def _validation_score(
-    model: Transformer,
-    run: Run,
-    recipe: Recipe,
-    valid_texts: list[tuple[str, str]],
-) -> callbacks.ValidationScore:
-    """Returns the callback that scores a sample of the validation texts."""
-    greedy = dataclasses.replace(run.search, beam_size=1)
-    translator = Translator(model, run.tokenizer, greedy, task=run.task)
-    places = range(len(valid_texts))
-    drawn = sample(places, recipe.scored_sentences, recipe.seed)
-    pairs = [valid_texts[place] for place in sorted(drawn)]
-    return callbacks.ValidationScore(translator, pairs, run.languages[1])

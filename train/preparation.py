@@ -12,22 +12,14 @@ import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import (
-    atomic_folder,
-    check_output,
-    write_json,
-)
 from keras_transformer.support.progress import progress_bar
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import PairEncoder
-from keras_transformer.train.data.filters import (
-    NO_FILTERS,
-    PairFilters,
-    write_dropped,
-)
+from keras_transformer.train.data.filters import PairFilters, write_dropped
 from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 
@@ -41,7 +33,7 @@ def prepare(
     output: str | os.PathLike,
     recipe: Recipe,
     tokenizer: Tokenizer | Sequence[str | os.PathLike] | None = None,
-    pair_filters: PairFilters = NO_FILTERS,
+    pair_filters: PairFilters | None = None,
     dropped: str | os.PathLike | None = None,
     splits: Collection[str] | None = None,
 ) -> PreparedCorpus:
@@ -70,17 +62,17 @@ def prepare(
                 f"{part} with {', '.join(part.splits)}. If {corpus.name} is "
                 "prepared already, pass it to `train`."
             )
+    pair_filters = pair_filters or PairFilters()
     splits = set(corpus.splits) - {"train"} if splits is None else set(splits)
     if tokenizer is not None and not isinstance(tokenizer, Tokenizer):
         names = " and ".join(map(str, tokenizer))
         tokenizer = open_tokenizer(tokenizer)
-        size = f"{tokenizer.vocab_size:,}"
-        logger.info(f"tokenizer: {size} tokens, from {names}")
+        logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {names}")
     writer = contextlib.nullcontext()
     if dropped is not None:
-        check_output(dropped, [".tsv"])
+        files.check_output(dropped, [".tsv"])
         writer = write_dropped(dropped)
-    with writer as on_dropped, atomic_folder(output) as folder:
+    with writer as on_dropped, files.atomic_folder(output) as folder:
         # First, because reading finds damage, and the rest may take hours.
         for number, part in enumerate(corpus.parts):
             for split in splits.intersection(part.splits):
@@ -91,8 +83,9 @@ def prepare(
         parts = []
         num_shards = 0
         for part in corpus.parts:
-            filters = pair_filters.text_filters(find_duplicates=True)
-            pairs = _progress(part.pairs("train", filters), desc="tokenizing")
+            text_filter = pair_filters.text_filter(find_duplicates=True)
+            pairs = part.pairs("train", text_filter)
+            pairs = _progress(pairs, desc="tokenizing")
             encoder = PairEncoder(
                 tokenizer,
                 recipe.max_length,
@@ -104,13 +97,9 @@ def prepare(
             shards = encoder.shards(pairs)
             num_shards = prepared.write_shards(folder, shards, num_shards)
             encoder.statistics.check(recipe.max_length)
-            parts.append(
-                {
-                    **part.arguments(),
-                    "splits": sorted(splits.intersection(part.splits)),
-                    "statistics": vars(encoder.statistics),
-                }
-            )
+            own_splits = sorted(splits.intersection(part.splits))
+            own = dict(splits=own_splits, statistics=vars(encoder.statistics))
+            parts.append({**part.arguments(), **own})
         values = dict(
             task=corpus.task.name,
             max_length=recipe.max_length,
@@ -118,7 +107,7 @@ def prepare(
             parts=parts,
             shards=num_shards,
         )
-        write_json(folder / prepared.FILE, values)
+        files.write_json(folder / prepared.FILE, values)
     return prepared.open_prepared(output)
 
 
@@ -144,8 +133,8 @@ def _fit_tokenizer(
     tags = [tag for part in corpus.parts for tag in part.tags]
     if tokenizer is not None:
         tokenizer.check_tags(tags)
-    filters = pair_filters.text_filters()
-    pairs = (part.pairs("train", filters) for part in corpus.parts)
+    text_filter = pair_filters.text_filter()
+    pairs = (part.pairs("train", text_filter) for part in corpus.parts)
     pairs = _progress(itertools.chain.from_iterable(pairs), desc="reading")
     passing = ((x, y) for x, y, dropped_for in pairs if not dropped_for)
     if tokenizer is None:

@@ -5,23 +5,12 @@ import functools
 from typing import Any
 
 from keras_transformer.presets import find_preset
-from keras_transformer.support.fields import (
-    BOOLEAN,
-    FRACTION,
-    NON_NEGATIVE_INTEGER,
-    POSITIVE_INTEGER,
-    POSITIVE_NUMBER,
-    SEED,
-    check_fields,
-    described,
-    document_fields,
-    one_of,
-)
+from keras_transformer.support import fields
 
-_positive = functools.partial(described, POSITIVE_INTEGER)
+_positive = functools.partial(fields.described, fields.POSITIVE_INTEGER)
 
 
-@document_fields
+@fields.document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Recipe:
     """Training hyper-parameters.
@@ -36,12 +25,10 @@ class Recipe:
     )
     steps: int = _positive("number of updates", 100_000)
     steps_per_epoch: int = _positive(
-        "updates between checkpoints; validation precedes each checkpoint",
-        500,
+        "updates between checkpoints; validation precedes each checkpoint", 500
     )
     batch_tokens: int = _positive(
-        "tokens per global batch: source plus target, padding included",
-        50_000,
+        "tokens per global batch: source plus target, padding included", 50_000
     )
     max_length: int = _positive(
         "maximum length of a source or target in tokens; longer pairs are "
@@ -51,15 +38,17 @@ class Recipe:
     warmup_steps: int = _positive(
         "steps during which the learning rate rises", 4_000
     )
-    learning_rate_scale: float = described(
-        POSITIVE_NUMBER, "factor on the paper's learning rate", 1.0
+    learning_rate_scale: float = fields.described(
+        fields.POSITIVE_NUMBER, "factor on the paper's learning rate", 1.0
     )
-    label_smoothing: float = described(FRACTION, "label-smoothing ε", 0.1)
+    label_smoothing: float = fields.described(
+        fields.FRACTION, "label-smoothing ε", 0.1
+    )
     gradient_accumulation_steps: int = _positive(
         "micro-batches per step: less memory, same update", 1
     )
-    clip_norm: float | None = described(
-        POSITIVE_NUMBER,
+    clip_norm: float | None = fields.described(
+        fields.POSITIVE_NUMBER,
         "maximum global norm of the gradient; by default no clipping",
         None,
     )
@@ -71,32 +60,34 @@ class Recipe:
         "default never",
         None,
     )
-    scored_sentences: int = described(
-        NON_NEGATIVE_INTEGER,
+    scored_sentences: int = fields.described(
+        fields.NON_NEGATIVE_INTEGER,
         "validation sentences to decode greedily and score after every epoch",
         500,
     )
-    tensorboard: bool = described(BOOLEAN, "write TensorBoard logs", False)
-    seed: int = described(
-        SEED, "random seed of weights, dropout and data order", 1
+    tensorboard: bool = fields.described(
+        fields.BOOLEAN, "write TensorBoard logs", False
     )
-    dtype: str = described(
-        one_of("float32", "mixed_bfloat16", "mixed_float16"),
+    seed: int = fields.described(
+        fields.SEED, "random seed of weights, dropout and data order", 1
+    )
+    dtype: str = fields.described(
+        fields.one_of("float32", "mixed_bfloat16", "mixed_float16"),
         "Keras dtype policy",
         "float32",
     )
-    jit_compile: bool = described(
-        BOOLEAN,
+    jit_compile: bool = fields.described(
+        fields.BOOLEAN,
         "compile the forward and backward pass with XLA, once per batch shape; "
         "faster on GPUs only",
         False,
     )
-    deterministic: bool = described(
-        BOOLEAN, "make runs bit-identical; slower", False
+    deterministic: bool = fields.described(
+        fields.BOOLEAN, "make runs bit-identical; slower", False
     )
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        fields.check_fields(self)
 
     @classmethod
     def from_preset(cls, name: str, **overrides: Any) -> "Recipe":

@@ -27,14 +27,11 @@ MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 # Changes to the recipe of a preset with `init_from`. The learning rate of a
 # model of width 512 peaks at 9e-5.
 _FINE_TUNING = dict(
-    steps=2_000,
-    steps_per_epoch=200,
-    warmup_steps=100,
-    learning_rate_scale=0.02,
+    steps=2_000, steps_per_epoch=200, warmup_steps=100, learning_rate_scale=0.02
 )
 
 
-@dataclasses.dataclass(frozen=True, kw_only=True)
+@dataclasses.dataclass(frozen=True)
 class Request:
     """The arguments of `train` except for output, strategy and dry_run.
 
@@ -43,7 +40,7 @@ class Request:
 
     corpus: Corpus | None = None
     preset: str | None = None
-    recipe: Recipe | Mapping[str, Any] | None = None
+    recipe: Mapping[str, Any] | None = None
     architecture: Mapping[str, Any] | None = None
     init_from: str | Path | None = None
     tokenizer: Sequence[Path] | None = None
@@ -57,10 +54,7 @@ class Request:
             values["init_from"] = str(self.init_from)
         if self.tokenizer is not None:
             values["tokenizer"] = [str(path) for path in self.tokenizer]
-        recipe = self.recipe or {}
-        if isinstance(recipe, Recipe):
-            recipe = dataclasses.asdict(recipe)
-        return {**values, **recipe, **(self.architecture or {})}
+        return {**values, **(self.recipe or {}), **(self.architecture or {})}
 
     def resolved_arguments(self) -> dict[str, Any]:
         """Returns the arguments and the whole recipe, for `train.yaml`."""
@@ -116,12 +110,8 @@ class Request:
             fixed["vocab_size"] = self.resolved_tokenizer.vocab_size
         if isinstance(self.corpus, PreparedCorpus):
             fixed["max_length"] = self.corpus.max_length
-        recipe = self.recipe
-        if not isinstance(recipe, Recipe):
-            values = {**defaults, **fixed, **(recipe or {})}
-            recipe = Recipe.from_preset(
-                self.resolved_preset or "small", **values
-            )
+        values = {**defaults, **fixed, **(self.recipe or {})}
+        recipe = Recipe.from_preset(self.resolved_preset or "small", **values)
         check_equal(
             "The tokenizer and the prepared corpus fix these values. Leave "
             "them out.",
@@ -165,7 +155,7 @@ class Request:
         may_differ = {"dropout", "attention_window"}
         if config.positional_encoding == "sinusoidal":
             may_differ.add("max_length")
-        config = with_ids_of(self.past.tokenizer, config)
+        config = self.config_with(self.past.tokenizer)
         check_equal(
             f"Task and architecture must be the same as in {self.past.path}.",
             {"task": self.past.task.name, **self.past.config.to_dict()},
@@ -173,45 +163,44 @@ class Request:
             may_differ,
         )
 
-
-def with_ids_of(
-    tokenizer: Tokenizer, config: TransformerConfig
-) -> TransformerConfig:
-    """Returns an architecture with the sizes and ids of a tokenizer."""
-    names = ("vocab_size", "pad_id", "bos_id", "eos_id")
-    values = {name: getattr(tokenizer, name) for name in names}
-    size = tokenizer.source.vocab_size
-    is_own = size != tokenizer.vocab_size
-    values["source_vocab_size"] = size if is_own else None
-    return dataclasses.replace(config, **values)
-
-
-def check_resumable(run: Run, request: Request, workers: int) -> None:
-    """Raises InputError if arguments differ from the run's."""
-    if run.checkpoints() and not run.state_path.exists():
-        raise InputError(
-            f"{run.path} cannot be resumed without its {run.state_path.name}. "
-            "Train into a different folder, perhaps with init_from this run."
+    def config_with(self, tokenizer: Tokenizer) -> TransformerConfig:
+        """Returns the architecture with the sizes and ids of a tokenizer."""
+        size = tokenizer.source.vocab_size
+        return dataclasses.replace(
+            self.resolved_config,
+            vocab_size=tokenizer.vocab_size,
+            source_vocab_size=None if size == tokenizer.vocab_size else size,
+            pad_id=tokenizer.pad_id,
+            bos_id=tokenizer.bos_id,
+            eos_id=tokenizer.eos_id,
         )
-    arguments = {**request.arguments(), "workers": workers}
-    if isinstance(request.corpus, PreparedCorpus):
-        del arguments["data"]  # the content is compared
-    source, target = run.languages
-    recorded = {
-        **run.statistics,
-        **run.config.to_dict(),
-        "source": source,
-        "target": target,
-        **run.request,
-    }
-    expected = {name: recorded.get(name) for name in arguments}
-    check_equal(
-        f"{run.path} was started with different arguments. Choose a different "
-        "output, or leave them out.",
-        _without_folders(expected),
-        _without_folders(arguments),
-        MAY_CHANGE,
-    )
+
+    def check_resumes(self, run: Run, workers: int) -> None:
+        """Raises InputError if arguments differ from the run's."""
+        if run.checkpoints() and not run.state_path.exists():
+            raise InputError(
+                f"{run.path} cannot be resumed without its "
+                f"{run.state_path.name}. Train into a different folder, "
+                "perhaps with init_from this run."
+            )
+        arguments = {**self.arguments(), "workers": workers}
+        if isinstance(self.corpus, PreparedCorpus):
+            del arguments["data"]  # the content is compared
+        recorded = {
+            **run.statistics,
+            **run.config.to_dict(),
+            "source": run.languages[0],
+            "target": run.languages[1],
+            **run.request,
+        }
+        expected = {name: recorded.get(name) for name in arguments}
+        check_equal(
+            f"{run.path} was started with different arguments. Choose a "
+            "different output, or leave them out.",
+            _without_folders(expected),
+            _without_folders(arguments),
+            MAY_CHANGE,
+        )
 
 
 def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,10 +1,9 @@
 """The training state in `state.npz`: everything that training resumes from."""
 
-import contextlib
+import functools
 import json
 import re
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,7 +14,11 @@ from keras_transformer.support.files import atomic_write
 if TYPE_CHECKING:
     import keras
 
-_ADVICE = "Train into a different folder, perhaps with init_from this run."
+_explain_damage = functools.partial(
+    explain_damage,
+    expected="a training state",
+    advice="Train into a different folder, perhaps with init_from this run.",
+)
 
 
 def save_state(run: Run, model: "keras.Model", step: int) -> None:
@@ -29,11 +32,7 @@ def save_state(run: Run, model: "keras.Model", step: int) -> None:
 
 
 def load_state(run: Run, model: "keras.Model") -> int:
-    """Assigns the saved values, and returns the number of updates.
-
-    Raises:
-        InputError: If the file is damaged.
-    """
+    """Assigns the saved values, and returns the number of updates."""
     step, values = read_state(run)
     for name, variable in model_variables(model).items():
         variable.assign(values[name])
@@ -42,38 +41,27 @@ def load_state(run: Run, model: "keras.Model") -> int:
 
 def read_state(run: Run) -> tuple[int, dict[str, np.ndarray]]:
     """Returns the number of updates, and the saved values by name."""
-    with _open_state(run) as (header, file):
-        values = {
-            name: file[f"{number:06d}"]
-            for number, name in enumerate(header["names"])
-        }
+    path = run.state_path
+    with _explain_damage(path), np.load(path) as file:
+        header = json.loads(str(file["header"]))
+        names = header["names"]
+        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
         return header["step"], values
 
 
 def read_step(run: Run) -> int:
     """Returns the number of updates; 0 if no state has been saved."""
-    if not run.state_path.exists():
-        return 0
-    with _open_state(run) as (header, _):
-        return header["step"]
-
-
-@contextlib.contextmanager
-def _open_state(run: Run) -> Iterator[tuple[dict, Mapping[str, Any]]]:
-    """Yields the header and the arrays of the state, which are read later."""
     path = run.state_path
-    expected = "a training state"
-    with explain_damage(path, expected, _ADVICE), np.load(path) as file:
-        yield json.loads(str(file["header"])), file
+    if not path.exists():
+        return 0
+    with _explain_damage(path), np.load(path) as file:
+        return json.loads(str(file["header"]))["step"]
 
 
 def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
-    """Returns weights, dropout seeds and the optimizer's variables by name.
-
-    The names are the same in every process.
-    """
+    """Returns weights, dropout seeds and the optimizer's variables by name."""
     metrics = {id(variable) for variable in model.metrics_variables}
     variables = [v for v in model.variables if id(v) not in metrics]
     variables += model.optimizer.variables
-    # Keras numbers the seed generators of a process.
+    # Keras numbers the seed generators, differently in every process.
     return {re.sub(r"generator_\d+", "generator", v.path): v for v in variables}

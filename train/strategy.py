@@ -25,8 +25,6 @@ _PREFETCHED = 4  # batches per replica
 # devices, and rejects their shapes.
 _mirrored = functools.cache(tf.distribute.MirroredStrategy)
 
-STRATEGIES = ("auto", "single", "mirrored", "multiworker")
-
 
 def open_strategy(name: str = "auto") -> Strategy:
     """Returns a strategy by name.
@@ -43,7 +41,8 @@ def open_strategy(name: str = "auto") -> Strategy:
         InputError: If there is no such strategy, or `TF_CONFIG` is missing
             or invalid.
     """
-    check_values(one_of(*STRATEGIES), strategy=name)
+    names = one_of("auto", "single", "mirrored", "multiworker")
+    check_values(names, strategy=name)
     config = os.environ.get("TF_CONFIG")
     if name == "multiworker" or (name == "auto" and config):
         try:

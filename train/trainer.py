@@ -16,27 +16,16 @@ from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.locks import locked
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import preparation
+from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_budget
-from keras_transformer.train.data.prepared import (
-    PreparedCorpus,
-    is_prepared,
-    open_prepared,
-)
+from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.request import (
-    MAY_CHANGE,
-    Request,
-    check_equal,
-    check_resumable,
-    with_ids_of,
-)
+from keras_transformer.train.request import MAY_CHANGE, Request, check_equal
 from keras_transformer.train.state import read_step
 
 if TYPE_CHECKING:
     import tensorflow as tf
-
-    from keras_transformer.train.strategy import Worker
 
 logger = logging.getLogger(__name__)
 
@@ -94,14 +83,10 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    request = Request(
-        corpus=corpus,
-        preset=preset,
-        recipe=recipe,
-        architecture=architecture,
-        init_from=init_from,
-        tokenizer=tokenizer and [Path(path) for path in tokenizer],
-    )
+    paths = tokenizer and [Path(path) for path in tokenizer]
+    if isinstance(recipe, Recipe):
+        recipe = dataclasses.asdict(recipe)
+    request = Request(corpus, preset, recipe, architecture, init_from, paths)
     if output is None and not dry_run:
         raise InputError("is required, except for a dry run.", "output")
     is_new = dry_run or not Run.exists(output)
@@ -114,38 +99,38 @@ def train(
         strategy = strategies.open_strategy(strategy)
     worker = strategies.worker(strategy)
     if dry_run:
-        from keras_transformer.train.dry_run import try_steps
+        from keras_transformer.train.fitting import try_steps
 
         with tempfile.TemporaryDirectory() as folder:
-            data = _prepared_data(request, Path(folder, "data"), worker)
-            config = with_ids_of(data.tokenizer, request.resolved_config)
+            data = _prepared_data(request, Path(folder, "data"), worker.count)
+            config = request.config_with(data.tokenizer)
             try_steps(config, data, request.resolved_recipe, strategy)
         return None
     with contextlib.ExitStack() as stack:
         if worker.is_chief:
             if is_new:
-                _create(request, Path(output), worker)
+                _create(request, Path(output), worker.count)
             stack.enter_context(locked(output))
         # The other workers wait here until the chief has created the run.
         strategies.broadcast_from_chief(strategy, np.array(0))
         run = Run.open(output)
-        check_resumable(run, request, worker.count)
+        request.check_resumes(run, worker.count)
         _resume(run, request, strategy)
     return Run.open(output) if worker.is_chief else None
 
 
-def _create(request: Request, output: Path, worker: "Worker") -> None:
+def _create(request: Request, output: Path, workers: int) -> None:
     """Creates a run, with its data."""
     corpus = request.corpus
     with atomic_folder(output) as folder:
-        data = _prepared_data(request, folder / "data", worker)
+        data = _prepared_data(request, folder / "data", workers)
         example = None
         if "valid" in corpus.splits:
             sources = (source for source, _ in corpus.pairs("valid"))
             example = next(filter(None, sources), None)
         Run.create(
             folder,
-            with_ids_of(data.tokenizer, request.resolved_config),
+            request.config_with(data.tokenizer),
             data.tokenizer,
             task=corpus.task,
             search=None if request.past is None else request.past.search,
@@ -153,7 +138,7 @@ def _create(request: Request, output: Path, worker: "Worker") -> None:
             statistics={
                 "corpus": corpus.name,
                 **_counts(data),
-                "workers": worker.count,
+                "workers": workers,
                 "example": example,
             },
             request=request.resolved_arguments(),
@@ -161,20 +146,16 @@ def _create(request: Request, output: Path, worker: "Worker") -> None:
 
 
 def _prepared_data(
-    request: Request, folder: Path, worker: "Worker"
+    request: Request, folder: Path, workers: int
 ) -> PreparedCorpus:
     """Returns the corpus if it is prepared; else prepares it in a folder."""
     data = request.corpus
     recipe = request.resolved_recipe
-    check_budget(recipe.batch_tokens, recipe.max_length, worker.count)
+    check_budget(recipe.batch_tokens, recipe.max_length, workers)
     if not isinstance(data, PreparedCorpus):
         logger.info(f"preparing: {data.name}")
         data = preparation.prepare(
-            data,
-            folder,
-            recipe,
-            request.resolved_tokenizer,
-            splits=["valid"],
+            data, folder, recipe, request.resolved_tokenizer, splits=["valid"]
         )
     if "valid" in data.splits:
         # Otherwise the first validation would fail.
@@ -211,14 +192,14 @@ def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:
     data = corpus
     if not isinstance(corpus, PreparedCorpus):
         places = [str(run.path / "data"), *run.request.get("data", [])]
-        place = next(filter(is_prepared, places), None)
+        place = next(filter(prepared.is_prepared, places), None)
         if place is None:
             raise InputError(
                 f"{run.path} cannot be resumed without its data. Received: no "
                 f"prepared corpus in {' or '.join(places)}. If it was moved, "
                 "pass its new folder."
             )
-        data = open_prepared(place)
+        data = prepared.open_prepared(place)
     logger.info(f"data: {data.name}")
     counts = _counts(data)
     recorded = {name: run.statistics[name] for name in counts}

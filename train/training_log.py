@@ -7,19 +7,10 @@ import keras
 
 from keras_transformer.support.files import atomic_write
 
-COLUMNS = (
-    "step",
-    "loss",
-    "nll",
-    "perplexity",
-    "learning_rate",
-    "gradient_norm",
-    "tokens_per_second",
-    "val_loss",
-    "val_nll",
-    "val_perplexity",
-    "val_score",
-)
+COLUMNS = """
+step loss nll perplexity learning_rate gradient_norm tokens_per_second
+val_loss val_nll val_perplexity val_score
+""".split()
 
 
 class CSVLog(keras.callbacks.Callback):

@@ -13,18 +13,16 @@ from typing import TYPE_CHECKING, Any
 
 from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.runs.checkpoints import CheckpointFolder
-from keras_transformer.runs.weight_files import load_weights, step_of
-from keras_transformer.support import files
-from keras_transformer.support.errors import (
-    InputError,
-    explain_damage,
-    name_file,
-)
+from keras_transformer.runs import weight_files
+from keras_transformer.runs.weight_files import step_of
+from keras_transformer.support import errors, files
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
+    import keras
+
     from keras_transformer.model import Transformer
 
 _TYPES = dict(
@@ -33,7 +31,7 @@ _TYPES = dict(
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Run(CheckpointFolder):
+class Run:
     """A run folder, as described by its `config.json`."""
 
     path: Path
@@ -72,7 +70,7 @@ class Run(CheckpointFolder):
         search = task.search
         if values.get("search"):
             search = BeamSearch.from_dict(values["search"], str(file))
-        with name_file(file):
+        with errors.name_file(file):
             config = TransformerConfig.from_dict(values["model"])
         return cls(
             path=file.parent,
@@ -178,7 +176,7 @@ class Run(CheckpointFolder):
             return {}
         flags = files.read_yaml(file.read_bytes(), file)
         advice = "Restore it: it repeats the flags of the training."
-        with explain_damage(file, "a YAML file of flags", advice):
+        with errors.explain_damage(file, "a YAML file of flags", advice):
             return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:
@@ -201,6 +199,56 @@ class Run(CheckpointFolder):
         file = self.path / "results.json"
         return files.read_json(file) if file.exists() else []
 
+    def checkpoints(self) -> list[Path]:
+        """Returns the numbered checkpoints, oldest first."""
+        return sorted(self.path.glob("checkpoints/step-[0-9]*.weights.h5"))
+
+    @property
+    def best_path(self) -> Path:
+        """The checkpoint with the best validation score."""
+        return self.path / "checkpoints" / "best.weights.h5"
+
+    def find_checkpoint(self, name: str | int | None = None) -> Path:
+        """Returns the checkpoint of a step, `"best"` or by default `"last"`."""
+        checkpoints = self.checkpoints()
+        if not checkpoints:
+            raise InputError(
+                f"{self.path} contains no checkpoint. Wait for the first epoch "
+                "to end, or resume the training."
+            )
+        by_name = {str(step_of(path)): path for path in checkpoints}
+        if self.best_path.exists():
+            by_name["best"] = self.best_path
+        by_name["last"] = checkpoints[-1]
+        key = "last" if name is None else str(name)
+        if key not in by_name:
+            raise InputError(
+                f"must be one of {', '.join(by_name)}, which {self.path} "
+                f"contains. Received: {name}",
+                argument="checkpoint",
+            )
+        return by_name[key]
+
+    def save_checkpoint(
+        self, model: "keras.Model", step: int, max_to_keep: int
+    ) -> Path:
+        """Writes the weights, and deletes all but the newest checkpoints."""
+        path = self.path / "checkpoints" / f"step-{step:08d}.weights.h5"
+        weight_files.save_weights(model, path, step)
+        checkpoints = self.checkpoints()
+        # Later steps are from before the training was resumed.
+        kept = [x for x in checkpoints if step_of(x) <= step][-max_to_keep:]
+        for checkpoint in set(checkpoints).difference(kept):
+            checkpoint.unlink()
+        return path
+
+    def save_best(self, model: "keras.Model", step: int, score: float) -> None:
+        """Writes the weights unless an earlier validation score is better."""
+        path = self.best_path
+        if path.exists() and score < weight_files.read_attribute(path, "score"):
+            return
+        weight_files.save_weights(model, path, step, score=score)
+
     def load_model(
         self, checkpoint: Path | None = None, dtype: str | None = None
     ) -> "Transformer":
@@ -218,5 +266,5 @@ class Run(CheckpointFolder):
         from keras_transformer.model import Transformer
 
         model = Transformer(self.config, dtype=dtype)
-        load_weights(model, checkpoint)
+        weight_files.load_weights(model, checkpoint)
         return model

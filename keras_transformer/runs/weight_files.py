@@ -34,7 +34,8 @@ def load_weights(model: "keras.Model", path: Path) -> None:
 
     with _explain_damage(path):
         with h5py.File(path) as file:
-            check_checksum(file)
+            if file.attrs["sha256"] != checksum(file):
+                raise ValueError("a different SHA-256 than when it was written")
         model.load_weights(path)
         invalid = not_finite(model.weights)
         if invalid:
@@ -64,9 +65,7 @@ def save_weights(
 def step_of(path: Path) -> int:
     """Returns the training step of a file."""
     numbered = re.match(r"step-(\d+)", path.name)
-    if numbered:
-        return int(numbered[1])
-    return int(read_attribute(path, "step"))
+    return int(numbered[1] if numbered else read_attribute(path, "step"))
 
 
 def read_attribute(path: Path, name: str) -> Any:
@@ -75,12 +74,6 @@ def read_attribute(path: Path, name: str) -> Any:
 
     with _explain_damage(path), h5py.File(path) as file:
         return file.attrs[name]
-
-
-def check_checksum(file: "h5py.File") -> None:
-    """Raises ValueError if a file has changed since it was written."""
-    if file.attrs["sha256"] != checksum(file):
-        raise ValueError("a different SHA-256 than when it was written")
 
 
 def checksum(file: "h5py.File") -> str:

@@ -9,7 +9,7 @@ import keras_transformer as kt
 from keras_transformer.presets import PRESETS
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.request import Request, with_ids_of
+from keras_transformer.train.request import Request
 
 
 def test_train_reports_what_it_drops(trained):
@@ -84,8 +84,7 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
     )
     run = Run.open(trained.run)
     assert repeated.resolved_arguments() == run.request
-    config = with_ids_of(run.tokenizer, repeated.resolved_config)
-    assert config == run.config
+    assert repeated.config_with(run.tokenizer) == run.config
     assert varied.resolved_recipe.steps == 9
     assert varied.resolved_config.d_model == 8
 

@@ -5,7 +5,7 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch
-from keras_transformer.runs import checkpoints
+from keras_transformer.runs import weight_files
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError
@@ -60,7 +60,7 @@ def test_an_interrupted_average_leaves_nothing(
         raise KeyboardInterrupt
 
     run.save_checkpoint(model, 1, max_to_keep=5)
-    monkeypatch.setattr(checkpoints, "save_weights", interrupt)
+    monkeypatch.setattr(weight_files, "save_weights", interrupt)
     with pytest.raises(KeyboardInterrupt):
         average(run, tmp_path / "averaged", last=1)
     assert list(tmp_path.iterdir()) == [run.path]

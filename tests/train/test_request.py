@@ -18,11 +18,7 @@ from keras_transformer.convert.vocabulary import (
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.request import (
-    Request,
-    check_resumable,
-    with_ids_of,
-)
+from keras_transformer.train.request import Request
 
 
 def choose(corpus, preset=None, recipe=None, architecture=None, **options):
@@ -112,7 +108,7 @@ def test_init_from_keeps_the_architecture(corpus, run):
     for preset, sizes in ((None, {}), ("tiny", TINY)):
         sizes = {**sizes, **free}
         new = choose(corpus, preset, recipe, sizes, init_from=run.path)
-        config = with_ids_of(run.tokenizer, new.resolved_config)
+        config = new.config_with(run.tokenizer)
         assert config == expected != run.config
         sizes["d_ff"] = 32
         with pytest.raises(InputError, match="Received: d_ff=32 instead of 16"):
@@ -188,7 +184,7 @@ def check(
         architecture=architecture,
         init_from=init_from,
     )
-    check_resumable(run, request, workers=1)
+    request.check_resumes(run, workers=1)
 
 
 def test_only_what_is_given_is_compared(corpus, run):

@@ -79,7 +79,7 @@ def test_a_training_needs_a_folder_and_data(corpus, tmp_path):
 def test_a_failure_leaves_no_run(corpus, open_run, tmp_path):
     for message, values in (
         ("longer than 2", dict(max_length=2)),
-        ("vocab_size=260", dict(vocab_size=260)),
+        ("vocab_size must be at least", dict(vocab_size=260)),
         ("= 48, since .* Received: 47", dict(batch_tokens=47)),
     ):
         with pytest.raises(InputError, match=message):

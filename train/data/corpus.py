@@ -1,27 +1,14 @@
-"""Opens corpora: pairs of texts from files, folders and TFDS.
-
-The formats are implemented in text_files.py, tfds.py and treebank.py.
-"""
+"""Opens corpora: pairs of texts from files, folders and TFDS."""
 
 import dataclasses
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
-from keras_transformer.train.data import text_files, tfds, treebank
-from keras_transformer.train.data.prepared import (
-    PreparedCorpus,
-    is_prepared,
-    open_prepared,
-)
-from keras_transformer.train.data.reading import (
-    Corpus,
-    CorpusEntry,
-    Part,
-    Reader,
-)
+from keras_transformer.train.data import prepared, text_files, tfds
+from keras_transformer.train.data.reading import Corpus, CorpusEntry, Part
 
 _FORMS = """\
   embedded                 the bundled English-German corpus
@@ -85,27 +72,26 @@ def open_corpus(
         splits = text_files.open_folder(_DEMO_FOLDER, source, target)
     elif name.startswith("tfds:"):
         splits = tfds.open_splits(name, source, target)
-    elif is_prepared(name):
-        return open_prepared(name, source, target)
+    elif prepared.is_prepared(name):
+        return prepared.open_prepared(name, source, target)
     elif os.path.isdir(name):
-        splits = {} if source or target else treebank.open_folder(name)
+        splits = {} if source or target else text_files.open_treebank(name)
         if splits:
             task = ParsingTask().for_corpus()
         else:
             splits = text_files.open_folder(name, source, target)
     else:
         splits = {"train": _open_files(data, columns)}
+    columns = columns and list(columns)
     part = Part(
-        data=data,
-        source=source,
-        target=target,
-        columns=columns and list(columns),
-        splits=splits,
+        data=data, source=source, target=target, columns=columns, splits=splits
     )
     return Corpus(name, task, [part])
 
 
-def _open_files(data: list[str], columns: Sequence[int] | None) -> Reader:
+def _open_files(
+    data: list[str], columns: Sequence[int] | None
+) -> Iterable[tuple[str, str]]:
     wrong = [x for x in data if os.path.isdir(x) or not os.path.exists(x)]
     if wrong or len(data) not in (1, 2):
         wrong = f", but {wrong[0]} is not a file" if wrong else ""
@@ -146,7 +132,7 @@ def open_corpora(
             entry.target or target,
             entry.columns,
         )
-        is_prepared = isinstance(corpus, PreparedCorpus)
+        is_prepared = isinstance(corpus, prepared.PreparedCorpus)
         if is_prepared or corpus.task.name != TranslationTask.name:
             raise InputError(
                 "Only corpora of texts can be combined. Received: "

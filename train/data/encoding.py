@@ -14,11 +14,8 @@ from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import replace_invalid
-from keras_transformer.train.data.filters import (
-    REASONS,
-    Pair,
-    reasons_of_lengths,
-)
+from keras_transformer.train.data import filters
+from keras_transformer.train.data.filters import Pair
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -76,7 +73,7 @@ class Statistics:
         """Returns the counts as one line of text."""
         counts = [
             f"{self.dropped[reason]:,} {description}"
-            for reason, description in REASONS.items()
+            for reason, description in filters.REASONS.items()
             if self.dropped[reason] or reason in ("long", "empty")
         ]
         dropped = f"{', '.join(counts[:-1])} and {counts[-1]}"
@@ -176,7 +173,7 @@ class PairEncoder:
         """Counts pairs, and returns the ids of the kept ones."""
         statistics = self.statistics
         lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens
-        reasons = reasons_of_lengths(
+        reasons = filters.reasons_of_lengths(
             lengths, self._max_length, self._max_ratio, self._num_tags
         )
         remaining = iter(reasons.tolist())

@@ -17,14 +17,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.support.fields import (
-    BOOLEAN,
-    FRACTION,
-    check_fields,
-    described,
-    document_fields,
-    number_from,
-)
+from keras_transformer.support import fields
 from keras_transformer.support.files import atomic_write
 
 # Reasons to drop pairs, and their descriptions in statistics.
@@ -50,7 +43,7 @@ class Pair(NamedTuple):
 TextFilter = Callable[[str, str], str]
 
 
-@document_fields
+@fields.document_fields
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PairFilters:
     """Which pairs to drop besides empty and overlong ones.
@@ -58,45 +51,48 @@ class PairFilters:
     The flags of `prepare` are derived from the fields.
     """
 
-    max_ratio: float | None = described(
-        number_from(1, math.inf),
+    max_ratio: float | None = fields.described(
+        fields.number_from(1, math.inf),
         "drop pairs where one side contains more than this many times the "
         "tokens of the other, counted with end tokens",
         None,
     )
-    deduplicate: bool = described(
-        BOOLEAN, "keep only the first of equal pairs", False
+    deduplicate: bool = fields.described(
+        fields.BOOLEAN, "keep only the first of equal pairs", False
     )
-    drop_identical: bool = described(
-        BOOLEAN, "drop pairs with equal source and target", False
+    drop_identical: bool = fields.described(
+        fields.BOOLEAN, "drop pairs with equal source and target", False
     )
-    min_letters: float = described(
-        FRACTION,
+    min_letters: float = fields.described(
+        fields.FRACTION,
         "drop pairs where letters are a smaller share of a side's characters, "
         "not counting spaces, such as 0.5",
         0.0,
     )
 
     def __post_init__(self) -> None:
-        check_fields(self)
+        fields.check_fields(self)
 
-    def text_filters(self, find_duplicates: bool = False) -> list[TextFilter]:
-        """Returns new filters of texts, for reading a part once."""
-        filters: list[TextFilter] = []
-        if self.drop_identical:
-            filters.append(lambda x, y: "identical" if x == y else "")
-        if self.min_letters:
-            filters.append(self._find_few_letters)
-        if self.deduplicate and find_duplicates:
-            filters.append(duplicate_filter())
-        return filters
+    def text_filter(self, find_duplicates: bool = False) -> TextFilter:
+        """Returns a new filter of texts, for reading a part once."""
+        hashes = set()  # of the pairs so far
 
-    def _find_few_letters(self, source: str, target: str) -> str:
-        share = min(share_of_letters(source), share_of_letters(target))
-        return "letters" if share < self.min_letters else ""
+        def find_reason(source: str, target: str) -> str:
+            if self.drop_identical and source == target:
+                return "identical"
+            if self.min_letters:
+                share = min(share_of_letters(source), share_of_letters(target))
+                if share < self.min_letters:
+                    return "letters"
+            if self.deduplicate and find_duplicates:
+                content = f"{source}\0{target}".encode()  # texts contain no NUL
+                key = hashlib.blake2b(content, digest_size=16).digest()
+                if key in hashes:
+                    return "duplicate"
+                hashes.add(key)
+            return ""
 
-
-NO_FILTERS = PairFilters()
+        return find_reason
 
 
 # Vowels of many scripts are marks.
@@ -111,21 +107,6 @@ def share_of_letters(text: str) -> float:
     characters = "".join(text.split())
     letters = sum(map(_is_letter, characters))
     return letters / len(characters) if characters else 1.0
-
-
-def duplicate_filter() -> TextFilter:
-    """Returns a new filter that keeps only the first of equal pairs."""
-    hashes = set()
-
-    def find_duplicate(source: str, target: str) -> str:
-        content = f"{source}\0{target}".encode()  # texts contain no NUL
-        key = hashlib.blake2b(content, digest_size=16).digest()
-        if key in hashes:
-            return "duplicate"
-        hashes.add(key)
-        return ""
-
-    return find_duplicate
 
 
 def reasons_of_lengths(

@@ -54,11 +54,8 @@ class PreparedCorpus(Corpus):
 
     def request(self) -> dict[str, Any]:
         """Returns the arguments of `open_corpus` by name."""
-        entry = CorpusEntry(
-            data=[os.path.abspath(self.name)],
-            source=self.source,
-            target=self.target,
-        )
+        data = [os.path.abspath(self.name)]
+        entry = CorpusEntry(data=data, source=self.source, target=self.target)
         return entry.arguments()
 
     @property

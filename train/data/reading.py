@@ -91,14 +91,12 @@ class Part(CorpusEntry):
         check_tags(self.tags)
 
     def pairs(
-        self, split: str, filters: Sequence[TextFilter] = ()
+        self, split: str, find_reason: TextFilter | None = None
     ) -> Iterator[Pair]:
-        """Yields the pairs of a split with tags, which filters do not see."""
+        """Yields the pairs of a split with tags, which the filter ignores."""
         tags = "".join(f"{tag} " for tag in self.tags)
         for source, target in self.splits[split]:
-            reason = ""
-            for find_reason in filters:
-                reason = reason or find_reason(source, target)
+            reason = find_reason(source, target) if find_reason else ""
             yield Pair(tags + source, target, reason)
 
 

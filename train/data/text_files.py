@@ -1,4 +1,4 @@
-"""Corpora in text files: a folder, two files, or one file of columns."""
+"""Corpora in text files: a folder, two files, a table, or a treebank."""
 
 import functools
 import itertools
@@ -11,6 +11,7 @@ from numbers import Integral
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import Rule, check_values
 from keras_transformer.support.text_files import read_lines, without_suffix
+from keras_transformer.tasks.parsing import read_trees
 from keras_transformer.train.data.reading import SPLITS, Reader
 
 logger = logging.getLogger(__name__)
@@ -39,9 +40,7 @@ def open_folder(
     splits = {}
     for split in SPLITS:
         sides = [f"{split}.{source}", f"{split}.{target}"]
-        present = [
-            os.path.join(folder, files[side]) for side in sides if side in files
-        ]
+        present = [os.path.join(folder, files[x]) for x in sides if x in files]
         if len(present) == 2:
             splits[split] = open_two_files(present)
         elif present:
@@ -57,6 +56,23 @@ def open_folder(
             f"{content}"
         )
     return splits
+
+
+def open_treebank(folder: str) -> dict[str, Reader]:
+    """Returns the splits of the files `SPLIT.mrg` in a folder, if any."""
+    splits = {}
+    for name in sorted(os.listdir(folder)):
+        path = os.path.join(folder, name)
+        split, _, suffix = without_suffix(name).partition(".")
+        if split in SPLITS and suffix == "mrg" and os.path.isfile(path):
+            reader = Reader(path, functools.partial(_read_treebank, path))
+            splits.setdefault(split, reader)
+    return splits
+
+
+def _read_treebank(path: str) -> Iterator[tuple[str, str]]:
+    for tree in read_trees(path):
+        yield " ".join(tree.words), str(tree)
 
 
 def open_two_files(paths: Sequence[str]) -> Reader:

@@ -25,10 +25,6 @@ def open_splits(
     """Returns the splits of `tfds:NAME/CONFIG`, downloading it if necessary.
 
     Source and target are features. `"validation"` is renamed to `"valid"`.
-
-    Raises:
-        InputError: If the dataset or the features do not exist, or TensorFlow
-            Datasets fails.
     """
     with explain_missing_packages():
         import tensorflow_datasets as tfds

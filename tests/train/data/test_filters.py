@@ -8,7 +8,7 @@ from keras_transformer.train.data.reading import Part
 
 def reasons(pairs, find_duplicates=False, **values):
     part = Part(data=["a"], splits={"train": pairs})
-    own = PairFilters(**values).text_filters(find_duplicates)
+    own = PairFilters(**values).text_filter(find_duplicates)
     return [pair.dropped_for for pair in part.pairs("train", own)]
 
 
