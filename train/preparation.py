@@ -18,7 +18,7 @@ from keras_transformer.support.files import (
     check_output,
     write_json,
 )
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus

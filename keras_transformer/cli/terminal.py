@@ -11,7 +11,7 @@ from typing import Any, TextIO
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.support.text_files import arriving_lines, decompressed
 

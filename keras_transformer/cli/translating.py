@@ -16,7 +16,7 @@ from keras_transformer.inference.opening import read_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.text_files import without_suffix
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.text import split_sentences as split_into_sentences

@@ -1,7 +1,13 @@
-"""The library's messages, through Python's `logging`."""
+"""What the library shows: messages through `logging`, and progress bars."""
 
 import logging
+import os
 import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from tqdm import tqdm
 
 
 class ConsoleHandler(logging.Handler):
@@ -25,3 +31,16 @@ def print_log_messages() -> None:
         logger.addHandler(ConsoleHandler())
         logger.setLevel(logging.INFO)
         logger.propagate = False
+
+
+def progress_bar(
+    iterable: Iterable | None = None, is_shown: bool = True, **options: Any
+) -> "tqdm":
+    """Returns a bar of tqdm, which is hidden unless stderr is a terminal.
+
+    The variable `TQDM_DISABLE` hides all bars.
+    """
+    from tqdm import tqdm
+
+    is_hidden = not is_shown or bool(os.environ.get("TQDM_DISABLE"))
+    return tqdm(iterable, disable=is_hidden or None, **options)
