@@ -188,11 +188,7 @@ class TransformerConfig:
     def encoder(self) -> StackConfig:
         """Sizes of the encoder."""
         return StackConfig(
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            d_ff=self.d_ff,
-            d_k=self.d_k,
-            d_v=self.d_v,
+            self.num_layers, self.num_heads, self.d_ff, self.d_k, self.d_v
         )
 
     @property

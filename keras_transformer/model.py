@@ -119,9 +119,7 @@ class Transformer(_Model):
         """Makes the embeddings; tied ones are the same layer."""
         config = self.config
 
-        def embedding(
-            name: str, size: int, is_output: bool
-        ) -> layers.TiedEmbedding:
+        def embedding(name: str, size: int, is_output: bool) -> keras.Layer:
             return layers.TiedEmbedding(
                 size,
                 config.d_model,
