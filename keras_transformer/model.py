@@ -161,11 +161,8 @@ class Transformer(_Model):
         if self.built:
             return
         states = (None, None, self.config.d_model)
-        for embedding in (
-            self.embedding,
-            self.target_embedding,
-            self.output_embedding,
-        ):
+        embeddings = [self.embedding, self.target_embedding]
+        for embedding in (*embeddings, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.source_positions.build(states)

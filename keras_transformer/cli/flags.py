@@ -176,7 +176,9 @@ class CorpusFlags:
         Parameter(group=_RARE_DATA),
     ] = None
 
-    def open(self, data: list | None, corpora: list | None) -> "kt.train.Corpus":
+    def open(
+        self, data: list | None, corpora: list | None
+    ) -> "kt.train.Corpus":
         """Opens one corpus, or several as one."""
         if bool(data) == bool(corpora) or (corpora and self.columns):
             raise InputError(

@@ -50,10 +50,14 @@ def run(command: Callable[[], None]) -> int:
     except BrokenPipeError:
         return _BROKEN_PIPE
     except Exception as error:
-        message = _describe(error)
-        if message is None:  # a bug
+        if line := re.search(_FULL_DISK, str(error)):
+            report(f"The disk is full. Received: {line[0]}")
+        elif isinstance(error, OSError) and error.filename:
+            report(f"{error.strerror}. Received: {error.filename}")
+        elif isinstance(error, InputError | OSError):
+            report(str(error))
+        else:  # a bug
             raise
-        report(message)
         return _INVALID
 
 
@@ -139,12 +143,3 @@ def end_on_signals() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-
-
-def _describe(error: Exception) -> str | None:
-    """Returns the message of an error of the user or the system, else None."""
-    if line := re.search(_FULL_DISK, str(error)):
-        return f"The disk is full. Received: {line[0]}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.strerror}. Received: {error.filename}"
-    return str(error) if isinstance(error, InputError | OSError) else None

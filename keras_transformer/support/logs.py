@@ -4,10 +4,7 @@ import logging
 import os
 import sys
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from tqdm import tqdm
+from typing import Any
 
 
 class ConsoleHandler(logging.Handler):
@@ -35,7 +32,7 @@ def print_log_messages() -> None:
 
 def progress_bar(
     iterable: Iterable | None = None, is_shown: bool = True, **options: Any
-) -> "tqdm":
+) -> Any:
     """Returns a bar of tqdm, which is hidden unless stderr is a terminal.
 
     The variable `TQDM_DISABLE` hides all bars.
