@@ -153,7 +153,6 @@ class TransformerConfig:
             )
         object.__setattr__(self, "d_k", self.d_k or width)
         object.__setattr__(self, "d_v", self.d_v or width)
-        self._check_vocabulary()
         heads = self.decoder_heads or self.num_heads
         widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
         if any(width % heads for width in widths):
@@ -163,9 +162,6 @@ class TransformerConfig:
                 f"{widths[1]}",
                 argument="decoder_heads",
             )
-
-    def _check_vocabulary(self) -> None:
-        """Raises an InputError if sizes, ids and embeddings do not fit."""
         source_vocab_size = self.source_vocab_size or self.vocab_size
         smallest = min(self.vocab_size, source_vocab_size)
         special_ids = (self.pad_id, self.bos_id, self.eos_id)

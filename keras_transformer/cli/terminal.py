@@ -13,7 +13,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.support.text_files import arriving_lines, decompressed
+from keras_transformer.support.text_files import arriving_lines
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -87,14 +87,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
 
 def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
-    """Yields the lines of files, or of standard input as soon as they arrive.
-
-    Each list contains the lines that could be read without waiting for more.
-    The lines before an invalid line are yielded before the error.
-    """
+    """Yields the lines of files, or of standard input, as they arrive."""
     for path in paths or ():
         with open(path, "rb") as file:
-            yield from arriving_lines(decompressed(file, path), path)
+            yield from arriving_lines(file, path)
     if not paths:
         lists = arriving_lines(sys.stdin.buffer, "Standard input")
         if sys.stdin.isatty():
