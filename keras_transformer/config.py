@@ -30,7 +30,6 @@ class TransformerConfig:
 
     The defaults are the paper's base model; `from_preset` returns others. The
     fields from `activation` on are for the models of other systems.
-    Everything that depends on the architecture reads it here.
     """
 
     vocab_size: int = _positive(

@@ -110,10 +110,7 @@ def locked(
 
 
 def sync(path: str | os.PathLike) -> None:
-    """Waits until a file is on the disk; call it before renaming the file.
-
-    Otherwise a power cut may leave an empty file under the new name.
-    """
+    """Waits until a file is on the disk: a power cut may leave it empty."""
     with open(path, "rb+") as file:  # Windows syncs what may be written
         os.fsync(file.fileno())
 

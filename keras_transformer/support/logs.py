@@ -33,10 +33,7 @@ def print_log_messages() -> None:
 def progress_bar(
     iterable: Iterable | None = None, is_shown: bool = True, **options: Any
 ) -> Any:
-    """Returns a bar of tqdm, which is hidden unless stderr is a terminal.
-
-    The variable `TQDM_DISABLE` hides all bars.
-    """
+    """Returns a bar of tqdm on a terminal; `TQDM_DISABLE` hides all bars."""
     from tqdm import tqdm
 
     is_hidden = not is_shown or bool(os.environ.get("TQDM_DISABLE"))

@@ -110,11 +110,7 @@ def decoding_workers() -> int:
 
 @contextlib.contextmanager
 def explain_missing_packages() -> Iterator[None]:
-    """Names the extra to install when an import within the block fails.
-
-    Raises:
-        MissingPackageError: If an optional package is not installed.
-    """
+    """Names the extra to install when an import within the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:
