@@ -30,7 +30,6 @@ class TransformerConfig:
 
     The defaults are the paper's base model; `from_preset` returns others. The
     fields from `activation` on are for the models of other systems.
-    Everything that depends on the architecture reads it here.
     """
 
     vocab_size: int = _positive(
@@ -153,7 +152,6 @@ class TransformerConfig:
             )
         object.__setattr__(self, "d_k", self.d_k or width)
         object.__setattr__(self, "d_v", self.d_v or width)
-        self._check_vocabulary()
         heads = self.decoder_heads or self.num_heads
         widths = (self.num_heads * self.d_k, self.num_heads * self.d_v)
         if any(width % heads for width in widths):
@@ -163,9 +161,6 @@ class TransformerConfig:
                 f"{widths[1]}",
                 argument="decoder_heads",
             )
-
-    def _check_vocabulary(self) -> None:
-        """Raises an InputError if sizes, ids and embeddings do not fit."""
         source_vocab_size = self.source_vocab_size or self.vocab_size
         smallest = min(self.vocab_size, source_vocab_size)
         special_ids = (self.pad_id, self.bos_id, self.eos_id)
@@ -188,11 +183,7 @@ class TransformerConfig:
     def encoder(self) -> StackConfig:
         """Sizes of the encoder."""
         return StackConfig(
-            num_layers=self.num_layers,
-            num_heads=self.num_heads,
-            d_ff=self.d_ff,
-            d_k=self.d_k,
-            d_v=self.d_v,
+            self.num_layers, self.num_heads, self.d_ff, self.d_k, self.d_v
         )
 
     @property

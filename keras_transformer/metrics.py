@@ -34,10 +34,7 @@ class TokenMetric(keras.metrics.Mean):
         self.pad_id = pad_id
 
     def values(self, labels: Any, logits: Any) -> Any:
-        """Returns float32 `[B, T]` for `[B, T]` labels, `[B, T, V]` logits.
-
-        Subclasses define it.
-        """
+        """Returns a float32 value per label, `[B, T]`; subclasses define it."""
 
     def update_state(
         self, y_true: Any, y_pred: Any, sample_weight: Any = None

@@ -119,9 +119,7 @@ class Transformer(_Model):
         """Makes the embeddings; tied ones are the same layer."""
         config = self.config
 
-        def embedding(
-            name: str, size: int, is_output: bool
-        ) -> layers.TiedEmbedding:
+        def embedding(name: str, size: int, is_output: bool) -> keras.Layer:
             return layers.TiedEmbedding(
                 size,
                 config.d_model,
@@ -163,11 +161,8 @@ class Transformer(_Model):
         if self.built:
             return
         states = (None, None, self.config.d_model)
-        for embedding in (
-            self.embedding,
-            self.target_embedding,
-            self.output_embedding,
-        ):
+        embeddings = [self.embedding, self.target_embedding]
+        for embedding in (*embeddings, self.output_embedding):
             if not embedding.built:
                 embedding.build((None, None))
         self.source_positions.build(states)

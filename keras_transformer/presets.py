@@ -37,12 +37,7 @@ def _row(
 ) -> Preset:
     """Returns a row of Table 3."""
     return Preset(
-        description,
-        architecture,
-        recipe or {},
-        paper_parameters=parameters,
-        paper_perplexity=perplexity,
-        paper_bleu=bleu,
+        description, architecture, recipe or {}, parameters, perplexity, bleu
     )
 
 

@@ -75,11 +75,17 @@ def assign(
             + "\n".join(f"{names[x]}: {y}" for x, y in problems.items())
         )
     for name in values:
+        variable = weights[name]
         if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            # In place: `value[start:end].assign` would copy the variable.
             for start, rows in _parts(values, name):
-                _assign_rows(weights[name], start, rows)
+                ids = tf.range(start, start + len(rows))
+                rows = tf.cast(rows, variable.dtype)
+                variable.value.scatter_update(tf.IndexedSlices(rows, ids))
         else:
-            weights[name].assign(values[name])
+            variable.assign(values[name])
         progress(1)
 
 
@@ -93,13 +99,3 @@ def _parts(values: Mapping, name: str) -> Iterator[tuple[int, np.ndarray]]:
             # the array is unmapped.
             value = values[name]
         yield start, np.asarray(value[start : start + num_rows], "float32")
-
-
-def _assign_rows(variable: keras.Variable, start: int, rows: Any) -> None:
-    """Assigns the rows from `start` on in place, in TensorFlow."""
-    import tensorflow as tf
-
-    # `value[start:end].assign` would copy the variable.
-    ids = tf.range(start, start + len(rows))
-    rows = tf.cast(rows, variable.dtype)
-    variable.value.scatter_update(tf.IndexedSlices(rows, ids))

@@ -9,7 +9,7 @@ from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_free
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
 
 

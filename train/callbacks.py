@@ -20,7 +20,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.train.state import save_state
 from keras_transformer.train.strategy import worker
 from keras_transformer.train.training_log import CSVLog

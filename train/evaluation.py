@@ -9,8 +9,7 @@ from typing import Any
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.support.files import atomic_write, write_json
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import atomic_write, locked, write_json
 from keras_transformer.tasks import find_task
 from keras_transformer.train.data.corpus import Corpus
 

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus

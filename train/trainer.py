@@ -12,8 +12,7 @@ import numpy as np
 
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import atomic_folder, locked
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import preparation
 from keras_transformer.train.data import prepared

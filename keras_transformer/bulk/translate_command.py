@@ -23,7 +23,7 @@ from keras_transformer.cli.flags import PositiveInteger
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import check_free
 from keras_transformer.support.startup import available_cores
-from keras_transformer.support.text_files import decompressed, encoded_lines
+from keras_transformer.support.text_files import encoded_lines
 
 _BeamOptions = Annotated[str, Parameter(show=False, allow_leading_hyphen=True)]
 
@@ -129,7 +129,7 @@ def _read_lines(name: str, path: str) -> Iterator[tuple[Any, bytes]]:
     """Yields the lines of a file, with its name and their numbers as keys."""
     number = 0
     with FileSystems.open(path, compression_type="uncompressed") as file:
-        for lines in encoded_lines(decompressed(file, path), path):
+        for lines in encoded_lines(file, path):
             for line in lines:
                 number += 1
                 yield (name, number), line

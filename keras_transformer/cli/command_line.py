@@ -90,7 +90,10 @@ def make_app(name: str, description: str) -> App:
         except InputError as error:
             if error.argument is None:
                 raise
-            flag = _flag_of(app, tokens, error.argument)
+            _, apps, _ = app.parse_commands(tokens)
+            found = apps[-1].assemble_argument_collection()
+            flags = {flag.field_info.name: flag.name for flag in found}
+            flag = flags.get(error.argument, error.argument)
             raise InputError(f"{flag} {error.message}") from error
 
     return app
@@ -112,12 +115,3 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
     except CycloptsError as error:
         error.verbose = False
         raise InputError(str(error)) from error
-
-
-def _flag_of(app: App, tokens: Sequence[str], argument: str) -> str:
-    """Returns the flag for an argument of the called command, if it has one."""
-    _, apps, _ = app.parse_commands(tokens)
-    for flag in apps[-1].assemble_argument_collection():
-        if flag.field_info.name == argument:
-            return flag.name
-    return argument

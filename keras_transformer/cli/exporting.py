@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 from cyclopts import Parameter
 
@@ -14,9 +14,6 @@ from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.runs.model_folder import INCLUDED
 from keras_transformer.support.errors import InputError
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translator
 
 # The page shows it for the included model.
 _EN_DE = (
@@ -79,7 +76,7 @@ def export(
         )
 
 
-def _make_shortlist(translator: "Translator", data: list[str]) -> Shortlist:
+def _make_shortlist(translator: "kt.Translator", data: list[str]) -> Shortlist:
     tokenizer = translator.tokenizer
     if os.path.basename(data[0]).startswith("lex."):
         return kt.export.read_lexicon(tokenizer, data[0])

@@ -9,26 +9,18 @@ import os
 import typing
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypedDict
+from typing import Annotated, Any, TypedDict
 
 from cyclopts import Group, Parameter
 from cyclopts.validators import Number
 
 import keras_transformer as kt
-from keras_transformer.decoding.settings import (
-    BeamSearch,
-    Sampling,
-    converted,
-)
+from keras_transformer.decoding.settings import BeamSearch, Sampling, converted
 from keras_transformer.inference.opening import open_translator, read_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.data.reading import CorpusEntry
-
-if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translator
-    from keras_transformer.train.data.corpus import Corpus
 
 # Ends the titles of groups that `--help-all` shows and `--help` does not.
 RARE = ", rarely needed"
@@ -184,7 +176,9 @@ class CorpusFlags:
         Parameter(group=_RARE_DATA),
     ] = None
 
-    def open(self, data: list | None, corpora: list | None) -> "Corpus":
+    def open(
+        self, data: list | None, corpora: list | None
+    ) -> "kt.train.Corpus":
         """Opens one corpus, or several as one."""
         if bool(data) == bool(corpora) or (corpora and self.columns):
             raise InputError(
@@ -225,7 +219,7 @@ class ModelFlags:
         sampling: Mapping[str, Any] | None = None,
         reads_many: bool = False,
         workers: int | None = None,
-    ) -> "Translator":
+    ) -> "kt.Translator":
         """Opens runs, with their own search except for the given settings.
 
         With `sampling`, which may be empty, the search draws samples.

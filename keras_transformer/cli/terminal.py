@@ -11,9 +11,9 @@ from typing import Any, TextIO
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.support.text_files import arriving_lines, decompressed
+from keras_transformer.support.text_files import arriving_lines
 
 _INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
@@ -50,10 +50,14 @@ def run(command: Callable[[], None]) -> int:
     except BrokenPipeError:
         return _BROKEN_PIPE
     except Exception as error:
-        message = _describe(error)
-        if message is None:  # a bug
+        if line := re.search(_FULL_DISK, str(error)):
+            report(f"The disk is full. Received: {line[0]}")
+        elif isinstance(error, OSError) and error.filename:
+            report(f"{error.strerror}. Received: {error.filename}")
+        elif isinstance(error, InputError | OSError):
+            report(str(error))
+        else:  # a bug
             raise
-        report(message)
         return _INVALID
 
 
@@ -83,14 +87,10 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
 
 
 def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
-    """Yields the lines of files, or of standard input as soon as they arrive.
-
-    Each list contains the lines that could be read without waiting for more.
-    The lines before an invalid line are yielded before the error.
-    """
+    """Yields the lines of files, or of standard input, as they arrive."""
     for path in paths or ():
         with open(path, "rb") as file:
-            yield from arriving_lines(decompressed(file, path), path)
+            yield from arriving_lines(file, path)
     if not paths:
         lists = arriving_lines(sys.stdin.buffer, "Standard input")
         if sys.stdin.isatty():
@@ -139,12 +139,3 @@ def end_on_signals() -> None:
 
     signal.signal(signal.SIGTERM, end)
     signal.signal(signal.SIGINT, end)
-
-
-def _describe(error: Exception) -> str | None:
-    """Returns the message of an error of the user or the system, else None."""
-    if line := re.search(_FULL_DISK, str(error)):
-        return f"The disk is full. Received: {line[0]}"
-    if isinstance(error, OSError) and error.filename:
-        return f"{error.strerror}. Received: {error.filename}"
-    return str(error) if isinstance(error, InputError | OSError) else None

@@ -17,14 +17,8 @@ from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
 _SMALL = PRESETS["small"]
-_flags_of = functools.partial(
-    flags.flags_of,
-    defaults={
-        "vocab_size": _SMALL.vocab_size,
-        **_SMALL.architecture,
-        **_SMALL.recipe,
-    },
-)
+_SIZES = dict(vocab_size=_SMALL.vocab_size, **_SMALL.architecture)
+_flags_of = functools.partial(flags.flags_of, defaults=_SIZES | _SMALL.recipe)
 _RECIPE = {field.name for field in dataclasses.fields(Recipe)}
 SizeFlags = _flags_of(
     Recipe, "Sizes", 4, without=_RECIPE - {"vocab_size", "max_length"}
@@ -68,13 +62,11 @@ def prepare(
     """
     from keras_transformer.train import preparation
 
+    corpus = reading.open(data, corpora)
+    recipe = Recipe.from_preset(preset, **(sizes or {}))
+    pair_filters = PairFilters(**(filters or {}))
     prepared = preparation.prepare(
-        reading.open(data, corpora),
-        output,
-        Recipe.from_preset(preset, **(sizes or {})),
-        tokenizer,
-        PairFilters(**(filters or {})),
-        dropped,
+        corpus, output, recipe, tokenizer, pair_filters, dropped
     )
     print(f"train: {prepared.statistics.describe(prepared.max_length)}")
     print(f"The corpus is in {prepared.path}")

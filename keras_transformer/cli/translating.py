@@ -16,7 +16,7 @@ from keras_transformer.inference.opening import read_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.text_files import without_suffix
 from keras_transformer.tasks import ParsingTask, Task
 from keras_transformer.text import split_sentences as split_into_sentences
@@ -122,7 +122,8 @@ def translate(
                     for number, (line, translation) in enumerate(pairs, first)
                 ]
                 if not parses:
-                    problems["sentences"] += sum(map(_has_sentences, lines))
+                    parts = (split_into_sentences(x.strip()) for x in lines)
+                    problems["sentences"] += sum(len(x) > 1 for x in parts)
             for translation in translations:
                 for field in _PROBLEMS:
                     problems[field] += getattr(translation, field, False)
@@ -132,11 +133,6 @@ def translate(
     for field, description in _PROBLEMS.items():
         if problems[field]:
             terminal.report(f"{description}: {problems[field]:,}")
-
-
-def _has_sentences(line: str) -> bool:
-    """Returns whether a line contains several sentences."""
-    return len(split_into_sentences(line.strip())) > 1
 
 
 # What is printed for one line of input.
@@ -191,8 +187,7 @@ def score(
     with terminal.open_output(output) as stream:
         translator = model.open(runs, search, reads_many=True, workers=workers)
         for lines, first, bar in terminal.read_with_progress(input):
-            sources = []
-            targets = []
+            sources, targets = [], []
             for number, line in enumerate(lines, first):
                 source, tab, rest = line.partition("\t")
                 if not tab:

@@ -16,7 +16,7 @@ from keras_transformer.convert import (
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import locked
 from keras_transformer.support.startup import (
     explain_missing_packages,
     quiet_tensorflow_import,

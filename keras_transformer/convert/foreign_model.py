@@ -15,7 +15,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import name_file
 from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import (
     import_tensorflow_quietly,
     quiet_tensorflow_import,

@@ -8,7 +8,7 @@ from typing import Any
 
 from keras_transformer.convert import from_hugging_face
 from keras_transformer.support.errors import explain_damage, name_file
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
 
 PREFIX = "hf:"

@@ -5,6 +5,7 @@ Docstrings, error messages and command-line flags of `TransformerConfig` and
 """
 
 import dataclasses
+import functools
 import inspect
 import math
 import textwrap
@@ -35,21 +36,17 @@ class Rule(NamedTuple):
         return isinstance(value, self.value_type) and bool(self.in_range(value))
 
 
-_NUMBER = int | float
+_number = functools.partial(Rule, int | float)
 POSITIVE_INTEGER = Rule(int, "a positive integer", lambda x: x > 0)
 NON_NEGATIVE_INTEGER = Rule(int, "a non-negative integer", lambda x: x >= 0)
-POSITIVE_NUMBER = Rule(
-    _NUMBER, "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
+POSITIVE_NUMBER = _number(
+    "a positive, finite number", lambda x: (x > 0) & (x < math.inf)
 )
-NON_NEGATIVE_NUMBER = Rule(
-    _NUMBER,
-    "a non-negative, finite number",
-    lambda x: (x >= 0) & (x < math.inf),
+NON_NEGATIVE_NUMBER = _number(
+    "a non-negative, finite number", lambda x: (x >= 0) & (x < math.inf)
 )
-FRACTION = Rule(_NUMBER, "a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
-POSITIVE_FRACTION = Rule(
-    _NUMBER, "a number in (0, 1]", lambda x: (x > 0) & (x <= 1)
-)
+FRACTION = _number("a number in [0, 1)", lambda x: (x >= 0) & (x < 1))
+POSITIVE_FRACTION = _number("a number in (0, 1]", lambda x: (x > 0) & (x <= 1))
 SEED = Rule(
     int, "an integer from 0 to 2^32 - 1", lambda x: (x >= 0) & (x < 2**32)
 )
@@ -65,7 +62,7 @@ def integer_from(least: int, most: int) -> Rule:
 def number_from(least: float, most: float) -> Rule:
     """Returns the rule for numbers in a range, with both ends."""
     expected = f"a number from {least} to {most}"
-    return Rule(_NUMBER, expected, lambda x: (x >= least) & (x <= most))
+    return _number(expected, lambda x: (x >= least) & (x <= most))
 
 
 def one_of(*choices: str) -> Rule:

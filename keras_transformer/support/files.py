@@ -1,7 +1,10 @@
-"""Reads JSON and YAML, and writes files and folders atomically."""
+"""Reads JSON and YAML, writes atomically, and locks folders."""
 
 import contextlib
+import errno
+import functools
 import json
+import logging
 import os
 import shutil
 from collections.abc import Collection, Iterator
@@ -9,8 +12,12 @@ from pathlib import Path
 from typing import Any
 
 from keras_transformer.support.errors import InputError, explain_damage
-from keras_transformer.support.locks import locked
 from keras_transformer.support.startup import explain_missing_packages
+
+# What file systems without locks answer, such as NFS without its daemon.
+_NO_LOCKS = {errno.ENOLCK, errno.ENOTSUP, errno.EOPNOTSUPP}
+
+_warn_once = functools.cache(logging.getLogger(__name__).warning)
 
 
 @contextlib.contextmanager
@@ -68,11 +75,43 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
             shutil.rmtree(partial, ignore_errors=True)
 
 
-def sync(path: str | os.PathLike) -> None:
-    """Waits until a file is on the disk; call it before renaming the file.
+@contextlib.contextmanager
+def locked(
+    path: str | os.PathLike,
+    wait: bool = False,
+    name: str = "lock",
+    output: Path | None = None,
+) -> Iterator[None]:
+    """Creates a folder and keeps other processes from locking it, too.
 
-    Otherwise a power cut may leave an empty file under the new name.
+    Messages name `output`, or the folder. Where the file system has no locks,
+    it warns, once.
     """
+    with explain_missing_packages():
+        from filelock import FileLock, Timeout
+
+    os.makedirs(path, exist_ok=True)
+    with contextlib.ExitStack() as stack:
+        lock = FileLock(Path(path) / name, timeout=-1 if wait else 0)
+        try:
+            stack.enter_context(lock)
+        except Timeout as error:
+            raise InputError(
+                f"Another process is writing to {output or path}. Wait for it, "
+                "or choose a different output."
+            ) from error
+        except OSError as error:
+            if error.errno not in _NO_LOCKS:
+                raise
+            _warn_once(
+                "the file system has no locks: let only one process write to a "
+                f"folder ({error.strerror})"
+            )
+        yield
+
+
+def sync(path: str | os.PathLike) -> None:
+    """Waits until a file is on the disk: a power cut may leave it empty."""
     with open(path, "rb+") as file:  # Windows syncs what may be written
         os.fsync(file.fileno())
 

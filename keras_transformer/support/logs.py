@@ -1,7 +1,10 @@
-"""The library's messages, through Python's `logging`."""
+"""What the library shows: messages through `logging`, and progress bars."""
 
 import logging
+import os
 import sys
+from collections.abc import Iterable
+from typing import Any
 
 
 class ConsoleHandler(logging.Handler):
@@ -25,3 +28,13 @@ def print_log_messages() -> None:
         logger.addHandler(ConsoleHandler())
         logger.setLevel(logging.INFO)
         logger.propagate = False
+
+
+def progress_bar(
+    iterable: Iterable | None = None, is_shown: bool = True, **options: Any
+) -> Any:
+    """Returns a bar of tqdm on a terminal; `TQDM_DISABLE` hides all bars."""
+    from tqdm import tqdm
+
+    is_hidden = not is_shown or bool(os.environ.get("TQDM_DISABLE"))
+    return tqdm(iterable, disable=is_hidden or None, **options)

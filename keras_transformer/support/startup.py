@@ -10,31 +10,23 @@ from pathlib import Path
 
 from keras_transformer.support.errors import InputError, MissingPackageError
 
-# The modules of optional packages, and the extra that installs each.
-_TENSORFLOW_EXTRA = (
-    "cyclopts filelock keras langcodes sacrebleu sacremoses safetensors "
-    "tensorflow tqdm yaml"
-)
-_EXTRAS = dict.fromkeys(_TENSORFLOW_EXTRA.split(), "tensorflow") | {
-    "ai_edge_litert": "litert",
-    "apache_beam": "beam",
-    "backports": "zstd",
-    "backports.zstd": "zstd",
+# The modules of optional packages, by the extra that installs them.
+_MODULES = {
+    "beam": "apache_beam",
+    "convert": "huggingface_hub platformdirs",
     "ctranslate2": "ctranslate2",
-    "fastapi": "web",
-    "google": "text",
-    "google.protobuf": "text",
-    "grpc": "serving",
-    "huggingface_hub": "convert",
-    "matplotlib": "plot",
-    "platformdirs": "convert",
-    "pydantic": "web",
-    "sentencepiece": "text",
-    "tensorflow_datasets": "tfds",
-    "tensorflow_serving": "serving",
-    "tensorflow_text": "savedmodel",
-    "uvicorn": "web",
+    "litert": "ai_edge_litert",
+    "plot": "matplotlib",
+    "savedmodel": "tensorflow_text",
+    "serving": "grpc tensorflow_serving",
+    "tensorflow": "cyclopts filelock keras langcodes sacrebleu sacremoses "
+    "safetensors tensorflow tqdm yaml",
+    "text": "google google.protobuf sentencepiece",
+    "tfds": "tensorflow_datasets",
+    "web": "fastapi pydantic uvicorn",
+    "zstd": "backports backports.zstd",
 }
+_EXTRAS = {name: x for x, names in _MODULES.items() for name in names.split()}
 
 _CGROUP = Path("/sys/fs/cgroup")  # of a container
 
@@ -118,11 +110,7 @@ def decoding_workers() -> int:
 
 @contextlib.contextmanager
 def explain_missing_packages() -> Iterator[None]:
-    """Names the extra to install when an import within the block fails.
-
-    Raises:
-        MissingPackageError: If an optional package is not installed.
-    """
+    """Names the extra to install when an import within the block fails."""
     try:
         yield
     except ModuleNotFoundError as error:

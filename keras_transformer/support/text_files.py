@@ -23,16 +23,6 @@ def without_suffix(path: str) -> str:
     return root if suffix in _SUFFIXES else path
 
 
-def decompressed(file: BinaryIO, path: str | os.PathLike) -> BinaryIO:
-    """Returns a buffered file, decompressed according to the path's suffix."""
-    suffix = os.path.splitext(path)[1]
-    if suffix == ".zst":
-        with explain_missing_packages():
-            import backports.zstd as zstd
-        return zstd.open(file)
-    return _OPENERS[suffix](file) if suffix in _OPENERS else file
-
-
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
     """Yields the lines of a file.
 
@@ -40,7 +30,7 @@ def read_lines(path: str | os.PathLike) -> Iterator[str]:
         InputError: At a line that is not UTF-8, or where the file is damaged.
     """
     with open(path, "rb") as file:
-        for lines in arriving_lines(decompressed(file, path), path):
+        for lines in arriving_lines(file, path):
             yield from lines
 
 
@@ -75,7 +65,15 @@ def encoded_lines(
     """Yields the lines of a stream as soon as they arrive, without their ends.
 
     Each list contains the lines that could be read without waiting for more.
+    The stream is decompressed according to the suffix of its name.
     """
+    suffix = os.path.splitext(name)[1]
+    if suffix == ".zst":
+        with explain_missing_packages():
+            import backports.zstd as zstd
+        stream = zstd.open(stream)
+    elif suffix in _OPENERS:
+        stream = _OPENERS[suffix](stream)
     mark = codecs.BOM_UTF8  # some editors write it before the first line
     unfinished = b""
     chunk = b"\n"

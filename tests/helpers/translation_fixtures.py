@@ -12,7 +12,7 @@ import pytest
 import tensorflow as tf
 
 import keras_transformer as kt
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import locked
 
 ADJECTIVES = {"red": "rote", "small": "kleine", "old": "alte", "good": "gute"}
 NOUNS = {"dog": "Hund", "cat": "Katze", "house": "Haus", "tree": "Baum"}

@@ -12,7 +12,7 @@ from ids import rows
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import locked
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import fitting, strategy, trainer
 from keras_transformer.train.data.corpus import open_corpora, open_corpus

@@ -2,10 +2,9 @@ import errno
 
 import pytest
 
-from keras_transformer.support import locks
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.locks import locked
+from keras_transformer.support.files import atomic_folder, locked
 
 fcntl = pytest.importorskip("fcntl")
 
@@ -30,7 +29,7 @@ def fail(monkeypatch):
             raise OSError(code, "no lock")
 
         monkeypatch.setattr(fcntl, "flock", flock)
-        locks._warn_once.cache_clear()
+        files._warn_once.cache_clear()
 
     return fail
 

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from keras_transformer.support.progress import progress_bar
+from keras_transformer.support.logs import progress_bar
 
 
 class Terminal(io.StringIO):
