@@ -14,7 +14,7 @@ from keras_transformer.convert.vocabulary import (
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
-from keras_transformer.text.sentencepiece_model import load_processor
+from keras_transformer.text.vocabulary import load_processor
 
 # The ids 0, 1 and 2 of a vocabulary, and the last id, which no file contains.
 _PAD, _START, _END, _UNKNOWN = "<blank>", "<s>", "</s>", "<unk>"

@@ -57,9 +57,6 @@ def split_sentences(document: str) -> list[tuple[str, str]]:
     titles ("Dr. Who"), and after some abbreviations before a number ("No. 5").
     Other abbreviations before a capital letter or a number end a sentence.
 
-    Args:
-        document: Any text.
-
     Returns:
         Pairs of a sentence and the whitespace that follows it. Joining them
         all gives the document. No sentence begins or ends with whitespace;
