@@ -45,9 +45,7 @@ tags: [marian, keras-transformer]
 
 
 def save_huggingface(
-    translator: Translator,
-    path: str | os.PathLike,
-    dtype: str = "float32",
+    translator: Translator, path: str | os.PathLike, dtype: str = "float32"
 ) -> Path:
     """Writes a folder that `transformers.MarianMTModel` loads.
 
@@ -69,7 +67,6 @@ def save_huggingface(
             support the model.
         RuntimeError: If `keras_transformer.convert` reads a different model.
     """
-    writing.check_problems("huggingface", _problems(translator))
 
     def write(folder: Path) -> dict[str, Any]:
         files = {
@@ -88,8 +85,9 @@ def save_huggingface(
         return {"dtype": dtype}
 
     opened = functools.partial(_open_written, translator)
+    problems = _problems(translator)
     return writing.write_export(
-        translator, path, "huggingface", dtype, write, opened
+        translator, path, "huggingface", dtype, write, opened, problems
     )
 
 

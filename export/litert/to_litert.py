@@ -14,15 +14,12 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert import flatbuffer, graph
-from keras_transformer.export.writing import check_problems, write_export
+from keras_transformer.export.writing import write_export
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert import MODEL_FILE
 from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
-
-# Exports support searches with at least this beam size.
-_MIN_BEAM_SIZE = 4
 
 
 def save_litert(
@@ -63,9 +60,8 @@ def save_litert(
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")
-    check_problems("litert", problems)
     search = converted(translator.search, BeamSearch)
-    largest = max(search.beam_size, _MIN_BEAM_SIZE)
+    largest = max(search.beam_size, 4)  # the largest beam size
     special_ids = translator.engine.special_ids
     # K hypotheses need 2K continuations that are not banned.
     candidates = 2 * largest + len(special_ids.banned_ids)
@@ -95,7 +91,9 @@ def save_litert(
 
     # With a shortlist, translations may differ.
     open_written = functools.partial(open_translator, shortlist=False)
-    return write_export(translator, path, "litert", dtype, write, open_written)
+    return write_export(
+        translator, path, "litert", dtype, write, open_written, problems
+    )
 
 
 def _write_shortlist(
