@@ -26,8 +26,7 @@ _FIELDS = {
 class Vocabulary:
     """Converts text to token ids and back with one SentencePiece model.
 
-    SentencePiece represents a space by "▁" (U+2581), which is decoded as a
-    space.
+    In its pieces, "▁" (U+2581) is a space.
 
     Args:
         model: A serialized SentencePiece model with ids for unknown, start and
@@ -68,7 +67,7 @@ class Vocabulary:
         return [*known, "<pad>"][: self.vocab_size]
 
     def pieces(self, ids: Sequence[int] | None = None) -> list[str]:
-        """Returns the entry of each id, by default of all; "▁" is a space."""
+        """Returns the entry of each id, by default of all."""
         if ids is None:
             return list(self._pieces)
         return [self._pieces[i] for i in ids]
@@ -86,11 +85,8 @@ class Vocabulary:
     def symbols(self) -> list[str]:
         """The `symbols` of its training."""
         special = (self.pad_id, self.bos_id, self.eos_id)
-        return [
-            piece
-            for i, piece in enumerate(self._pieces)
-            if i not in special and self.is_control(i)
-        ]
+        controls = filter(self.is_control, range(len(self._pieces)))
+        return [self._pieces[i] for i in controls if i not in special]
 
     @functools.cached_property
     def tags(self) -> list[str]:
