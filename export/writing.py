@@ -127,10 +127,9 @@ def _check_results(
         for source, target, x, y in results
         if not abs(y.log_prob - x.log_prob) / x.num_tokens <= tolerance
     ]
-    is_beam_search = isinstance(translator.search, BeamSearch)
-    is_our_search = is_beam_search and not FORMATS[format].has_own_search
     # Samples are random, and rounded weights may choose different tokens.
-    if dtypes == {"float32"} and is_our_search:
+    is_exact = dtypes == {"float32"} and not FORMATS[format].has_own_search
+    if is_exact and isinstance(translator.search, BeamSearch):
         outputs = [x.texts[0] for x in translator.translate(texts)]
         new_outputs = [x.texts[0] for x in written.translate(texts)]
         translations = zip(texts, outputs, new_outputs, strict=True)

@@ -38,13 +38,11 @@ def save_litert(
 
     Args:
         translator: The translator to export: a float32 model or ensemble. Its
-            search and number of translations become the defaults of the
-            export, which supports beam sizes up to the search's or 4,
-            whichever is larger.
+            search and number of translations become the defaults. The export
+            supports beam sizes up to the search's, or 4.
         path: Folder to create.
         dtype: Dtype of the stored weights: float32; float16, which halves the
-            file and is computed in float32; or int8 with a scale per row,
-            which is the fastest.
+            file and is computed in float32; or int8, which is the fastest.
         shortlist: From `make_shortlist`: translations contain only its tokens,
             which is faster with a large vocabulary.
 
@@ -71,7 +69,7 @@ def save_litert(
     def write(folder: Path) -> dict[str, Any]:
         signatures = graph.make_signatures(
             translator.models,
-            max_length=translator.max_length,
+            translator.max_length,
             num_candidates=None if shortlist else candidates,
         )
         content = _convert(translator.models, signatures, dtype)
