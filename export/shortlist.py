@@ -58,11 +58,9 @@ def read_lexicon(tokenizer: Tokenizer, file: str | os.PathLike) -> Shortlist:
     rows = []
     for line in read_lines(file):
         target, source, probability = line.split(" ")
-        source_id = source_ids.get(source)
-        target_id = target_ids.get(target)
-        # Other pieces are NULL, no word.
-        if source_id is not None and target_id is not None:
-            rows.append((source_id, target_id, float(probability)))
+        if source in source_ids and target in target_ids:  # or NULL, no word
+            row = source_ids[source], target_ids[target], float(probability)
+            rows.append(row)
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     # The ids of Marian's vocabularies are sorted by frequency.
     return _best(tokenizer, columns, frequent=np.arange(_FREQUENT))
@@ -81,8 +79,7 @@ def _translation_table(pairs: Sequence[tuple[list[int], list[int]]]) -> Table:
     places = np.arange(met.sum()) + np.repeat(first - starts, met)
     keys = sources[places] << 32 | np.repeat(targets, met)
     keys, occurrences = np.unique(keys, return_inverse=True)
-    source = keys >> 32
-    target = keys & (1 << 32) - 1
+    source, target = keys >> 32, keys & (1 << 32) - 1
     table = np.ones(len(keys))
     for _ in range(_PASSES):
         expected = table[occurrences]
@@ -99,8 +96,7 @@ def _best(
     sources, targets, probabilities = table
     if tokenizer.is_shared:  # names and numbers are copied
         own = np.arange(tokenizer.vocab_size)
-        sources = np.append(sources, own)
-        targets = np.append(targets, own)
+        sources, targets = np.append(sources, own), np.append(targets, own)
         probabilities = np.append(probabilities, np.full(len(own), np.inf))
     order = np.lexsort((-probabilities, sources))
     sources = sources[order]

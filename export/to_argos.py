@@ -16,15 +16,12 @@ from keras_transformer.support import files
 
 
 def save_argos(
-    translator: Translator,
-    path: str | os.PathLike,
-    dtype: str = "float32",
+    translator: Translator, path: str | os.PathLike, dtype: str = "float32"
 ) -> Path:
     """Writes a package for Argos Translate and LibreTranslate.
 
     Args:
-        translator: The translator to export. Its languages must be known, as
-            those of runs are.
+        translator: The translator to export, of a run with known languages.
         path: File to create, with the suffix `.argosmodel`.
         dtype: As in `save_ctranslate2`.
 
@@ -40,9 +37,8 @@ def save_argos(
     files.check_output(path, [".argosmodel"])
     files.check_free(path)
     source, target = translator.languages
-    tokenizer = translator.tokenizer
-    config = translator.model.config
-    problems = list(to_ctranslate2.problems(translator))
+    tokenizer, config = translator.tokenizer, translator.model.config
+    problems = list(to_ctranslate2.find_problems(translator))
     if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
         problems.append(f"source={source}, target={target}")
     if tokenizer.languages or tokenizer.default_tags:
@@ -50,7 +46,6 @@ def save_argos(
     is_learned = config.positional_encoding == "learned"
     if is_learned and config.max_length < to_ctranslate2.POSITIONS:
         problems.append(f"{config.max_length} learned positions")
-    writing.check_problems("argos", problems)
 
     def write(folder: Path) -> dict[str, Any]:
         (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
@@ -75,7 +70,7 @@ def save_argos(
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, f"keras-transformer-{source}_{target}")
         writing.write_export(
-            translator, folder, "argos", dtype, write, open_written
+            translator, folder, "argos", dtype, write, open_written, problems
         )
         with files.atomic_write(path) as out, zipfile.ZipFile(out, "w") as file:
             for part in sorted(folder.rglob("*")):

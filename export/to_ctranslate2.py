@@ -61,7 +61,6 @@ def save_ctranslate2(
             different from d_k.
         RuntimeError: If CTranslate2 gives different results.
     """
-    writing.check_problems("ctranslate2", problems(translator))
     tokenizer = translator.tokenizer
 
     def write(folder: Path) -> dict[str, Any]:
@@ -74,15 +73,16 @@ def save_ctranslate2(
 
     def split(texts: Sequence[str]) -> list[list[str]]:
         ids = tokenizer.encode_sources(texts)
-        return [tokenizer.source.pieces(row) for row in ids]
+        return list(map(tokenizer.source.pieces, ids))
 
     opened = functools.partial(open_written, translator, split)
+    problems = find_problems(translator)
     return writing.write_export(
-        translator, path, "ctranslate2", dtype, write, opened
+        translator, path, "ctranslate2", dtype, write, opened, problems
     )
 
 
-def problems(translator: Translator) -> Iterator[str]:
+def find_problems(translator: Translator) -> Iterator[str]:
     """Yields the properties of a model that CTranslate2 does not support."""
     config = translator.model.config
     yield from writing.single_model_problems(translator)
@@ -162,8 +162,8 @@ def _specification(translator: Translator) -> Any:
 
     source = translator.tokenizer.source
     target = translator.tokenizer.target
-    specification.register_source_vocabulary(source.pieces())
     pieces = target.pieces()
+    specification.register_source_vocabulary(source.pieces())
     specification.register_target_vocabulary(pieces)
     settings = specification.config
     settings.unk_token = pieces[target.unk_id]
@@ -189,9 +189,8 @@ def _set_weights(specification: Any, model: Transformer) -> None:
         setattr(model_spec.index_spec(specification, part), leaf, value)
 
 
-def _set_positions(stack: Any, layer: layers.Layer, max_length: int) -> None:
+def _set_positions(stack: Any, layer: layers.Layer, rows: int) -> None:
     # CTranslate2 fails beyond the table, so sinusoids cover its default limit.
-    rows = max_length
     if type(layer) is SinusoidalPositionalEncoding:
         rows = max(rows, POSITIONS)
     stack.position_encodings.encodings = _array(layer.vectors(ops.arange(rows)))

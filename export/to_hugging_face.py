@@ -45,9 +45,7 @@ tags: [marian, keras-transformer]
 
 
 def save_huggingface(
-    translator: Translator,
-    path: str | os.PathLike,
-    dtype: str = "float32",
+    translator: Translator, path: str | os.PathLike, dtype: str = "float32"
 ) -> Path:
     """Writes a folder that `transformers.MarianMTModel` loads.
 
@@ -69,27 +67,25 @@ def save_huggingface(
             support the model.
         RuntimeError: If `keras_transformer.convert` reads a different model.
     """
-    writing.check_problems("huggingface", _problems(translator))
 
     def write(folder: Path) -> dict[str, Any]:
-        files = {
-            "config.json": _config(translator.model.config, dtype),
-            "generation_config.json": _generation(translator),
-            **_tokenizer_files(translator),
-        }
+        files = _tokenizer_files(translator)
+        files["config.json"] = _config(translator.model.config, dtype)
+        files["generation_config.json"] = _generation(translator)
         for name, values in files.items():
             write_json(folder / name, values)
-        vocabulary = translator.tokenizer
-        (folder / "source.spm").write_bytes(vocabulary.source.model)
-        (folder / "target.spm").write_bytes(vocabulary.target.model)
+        tokenizer = translator.tokenizer
+        (folder / "source.spm").write_bytes(tokenizer.source.model)
+        (folder / "target.spm").write_bytes(tokenizer.target.model)
         (folder / "README.md").write_text(_CARD, "utf-8")
         tensors = _tensors(translator.model, dtype)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
         return {"dtype": dtype}
 
     opened = functools.partial(_open_written, translator)
+    problems = _problems(translator)
     return writing.write_export(
-        translator, path, "huggingface", dtype, write, opened
+        translator, path, "huggingface", dtype, write, opened, problems
     )
 
 
@@ -105,8 +101,7 @@ def _problems(translator: Translator) -> Iterator[str]:
         yield f"{name}={getattr(config, name)!r}"
     if config.layer_norm_epsilon > 1e-4:
         yield f"layer_norm_epsilon={config.layer_norm_epsilon} (at most 1e-4)"
-    tied = config.tied_embeddings
-    scale = config.embedding_scale
+    tied, scale = config.tied_embeddings, config.embedding_scale
     scales = (None, 1.0, config.d_model**0.5)
     if scale not in scales and tied in ("all", "target"):
         yield f"embedding_scale={scale} with tied_embeddings={tied!r}"
@@ -153,14 +148,12 @@ def _special_ids(config: TransformerConfig) -> dict[str, int]:
 
 def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
-    config = translator.model.config
-    banned_ids = translator.engine.special_ids.banned_ids
+    config, ids = translator.model.config, translator.engine.special_ids
     search = converted(translator.search, BeamSearch)
     # transformers has a single limit: use the limit of the longest source.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
-    alpha = search.alpha
-    early_stopping = search.stop == "finished"
+    alpha, early_stopping = search.alpha, search.stop == "finished"
     if search.length_penalty == "wu":
         # At usual lengths a power with two thirds of alpha ranks alike. Its
         # exact bound is too loose to stop a search early.
@@ -169,7 +162,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         early_stopping = "never"
     return {
         **_special_ids(config),
-        "bad_words_ids": [[i] for i in banned_ids],
+        "bad_words_ids": [[i] for i in ids.banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -179,15 +172,15 @@ def _generation(translator: Translator) -> dict[str, Any]:
 
 
 def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
-    vocabulary = translator.tokenizer
-    source = vocabulary.source.pieces()
-    target = vocabulary.target.pieces()
+    tokenizer = translator.tokenizer
+    source, target = tokenizer.source.pieces(), tokenizer.target.pieces()
     special = {
-        f"{name}_token": target[getattr(vocabulary, f"{name}_id")]
-        for name in ("pad", "unk", "eos", "bos")
+        "pad_token": target[tokenizer.pad_id],
+        "unk_token": target[tokenizer.unk_id],
+        "eos_token": target[tokenizer.eos_id],
     }
-    if special["bos_token"] in (special["pad_token"], special["eos_token"]):
-        del special["bos_token"]
+    if tokenizer.bos_id not in (tokenizer.pad_id, tokenizer.eos_id):
+        special["bos_token"] = target[tokenizer.bos_id]
     source_language, target_language = translator.languages
     settings = {
         "tokenizer_class": "MarianTokenizer",
@@ -254,15 +247,12 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     model = dataclasses.replace(read, config=config).load_model()
     # The import gives banned tokens a bias that forbids them.
     banned = list(translator.engine.special_ids.banned_ids)
-    bias = model.output_embedding.bias
-    own = translator.model.output_embedding.bias
+    bias, own = (x.output_embedding.bias for x in (model, translator.model))
     values = to_numpy(bias).copy()
     values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)
+    tokenizer = read.vocabulary
     # In transformers, users write the language token.
-    tokenizer = Tokenizer(
-        source=read.vocabulary.source,
-        target=read.vocabulary.target,
-        default_tags=translator.tokenizer.default_tags,
-    )
+    tags = translator.tokenizer.default_tags
+    tokenizer = Tokenizer(tokenizer.source, tokenizer.target, default_tags=tags)
     return Translator(model, tokenizer, translator.search)

@@ -53,13 +53,21 @@ def write_export(
     dtype: str,
     write: Callable[[Path], Mapping[str, Any]],
     open_written: Callable[[Path], Any],
+    problems: Iterable[str] = (),
 ) -> Path:
     """Writes a translator into a new folder, and verifies the result.
 
     `write` writes the files and returns metadata.
     `open_written` opens the folder, and returns an object with the methods
     `score` and, unless the format has its own search, `translate`.
+    `problems` are the properties that the format does not support.
     """
+    received = ", ".join(problems)
+    if received:
+        raise InputError(
+            f"{FORMATS[format].system} does not support this model. Received: "
+            f"{received}. Export a SavedModel instead."
+        )
     check_values(one_of(*FORMATS[format].tolerances), dtype=dtype)
     if not translator.task.targets_are_text:
         raise InputError(
@@ -101,16 +109,6 @@ def single_model_problems(translator: Translator) -> Iterator[str]:
         yield f"attention_window={config.attention_window}"
 
 
-def check_problems(format: str, problems: Iterable[str]) -> None:
-    """Raises InputError if there are problems."""
-    received = ", ".join(problems)
-    if received:
-        raise InputError(
-            f"{FORMATS[format].system} does not support this model. Received: "
-            f"{received}. Export a SavedModel instead."
-        )
-
-
 def _check_results(
     written: Any, translator: Translator, format: str, dtype: str
 ) -> None:
@@ -123,24 +121,19 @@ def _check_results(
     targets = texts * len(texts)
     scores = translator.score(sources, targets)
     new_scores = written.score(sources, targets)
+    results = zip(sources, targets, scores, new_scores, strict=True)
     differences = [
         (source, f"log P = {x.log_prob:.7g}", f"{y.log_prob:.7g} for {target}")
-        for source, target, x, y in zip(
-            sources, targets, scores, new_scores, strict=True
-        )
+        for source, target, x, y in results
         if not abs(y.log_prob - x.log_prob) / x.num_tokens <= tolerance
     ]
-    is_beam_search = isinstance(translator.search, BeamSearch)
-    is_our_search = is_beam_search and not FORMATS[format].has_own_search
     # Samples are random, and rounded weights may choose different tokens.
-    if dtypes == {"float32"} and is_our_search:
-        outputs = translator.translate(texts)
-        new_outputs = written.translate(texts)
-        differences += [
-            (source, x.texts[0], y.texts[0])
-            for source, x, y in zip(texts, outputs, new_outputs, strict=True)
-            if x.texts[0] != y.texts[0]
-        ]
+    is_exact = dtypes == {"float32"} and not FORMATS[format].has_own_search
+    if is_exact and isinstance(translator.search, BeamSearch):
+        outputs = [x.texts[0] for x in translator.translate(texts)]
+        new_outputs = [x.texts[0] for x in written.translate(texts)]
+        translations = zip(texts, outputs, new_outputs, strict=True)
+        differences += [x for x in translations if x[1] != x[2]]
     if differences:
         source, expected, received = differences[0]
         raise RuntimeError(

@@ -13,7 +13,6 @@ w = head width, V = vocabulary, C = candidates per hypothesis.
 
 import dataclasses
 import functools
-import itertools
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -27,6 +26,7 @@ from keras_transformer.model import Transformer
 from keras_transformer.support.errors import InputError
 
 Tensors = dict[str, tf.Tensor]  # by name
+Specs = dict[str, tf.TensorSpec]
 
 _MASK: dict[str, list] = {"mask": [None, 1, None, None]}
 
@@ -36,20 +36,19 @@ class IndexedHeads:
     """The methods of `HeadLayout`, with indices as graph inputs."""
 
     num_heads: int
-    to_heads: tf.Tensor  # [B, H, K], indices into [B*K*H, w]
-    to_joint: tf.Tensor | None  # [B*K*H], the inverse; None for the memory
+    inputs: Tensors
     beam_size = None  # rows stay rows
 
     def split(self, x: tf.Tensor) -> tf.Tensor:
         """`[N, H*w]` -> `[B, H, K, w]`."""
         rows = tf.reshape(x, [-1, x.shape[-1] // self.num_heads])
-        return tf.gather(rows, self.to_heads)
+        return tf.gather(rows, self.inputs[f"heads_{self.num_heads}"])
 
     def join(self, x: tf.Tensor) -> tf.Tensor:
         """`[B, H, K, w]` -> `[N, H*w]`."""
         rows = tf.reshape(x, [-1, x.shape[-1]])
-        width = self.num_heads * x.shape[-1]
-        return tf.reshape(tf.gather(rows, self.to_joint), [-1, width])
+        rows = tf.gather(rows, self.inputs[f"joint_{self.num_heads}"])
+        return tf.reshape(rows, [-1, self.num_heads * x.shape[-1]])
 
 
 def make_signatures(
@@ -58,8 +57,8 @@ def make_signatures(
     """Returns the functions; `num_candidates` is None with a shortlist."""
 
     def encode(inputs: Tensors) -> Tensors:
-        pairs = [_memory(model, inputs, max_length) for model in models]
-        return _by_name("memory_", itertools.chain.from_iterable(pairs))
+        memory = [x for y in models for x in _memory(y, inputs, max_length)]
+        return _by_name("memory_", memory)
 
     def decode_step(inputs: Tensors) -> Tensors:
         new: list[parts.Pair] = []
@@ -71,8 +70,7 @@ def make_signatures(
             if num_candidates is None:
                 return {"states": decoder.states(x)} | _by_name("new_", new)
             logits.append(decoder.logits(x))  # [B*K, V]
-        forced_ids = inputs["forced_ids"]
-        candidates = _candidates(logits, forced_ids, num_candidates)
+        candidates = _candidates(logits, inputs["forced_ids"], num_candidates)
         return candidates | _by_name("new_", new)
 
     def output_rows(inputs: Tensors) -> Tensors:
@@ -82,10 +80,8 @@ def make_signatures(
         last = last if bias is None else tf.gather(bias, inputs["ids"])
         return {"rows": tf.concat([rows, last[:, None]], axis=1)}
 
-    inputs = {
-        encode: _encode_inputs(models),
-        decode_step: _decode_step_inputs(models),
-    }
+    inputs = {encode: _encode_inputs(models)}
+    inputs[decode_step] = _decode_step_inputs(models)
     if num_candidates is None:
         inputs[output_rows] = _specs(tf.int32, {"ids": [None]})
     return {
@@ -109,7 +105,7 @@ def make_listed_output(width: int, num_candidates: int) -> Any:
     return function.get_concrete_function(states, forced_ids)
 
 
-def _encode_inputs(models: Sequence[Transformer]) -> dict[str, tf.TensorSpec]:
+def _encode_inputs(models: Sequence[Transformer]) -> Specs:
     encoders = {model.config.encoder.num_heads for model in models}
     decoders = {model.config.decoder.num_heads for model in models}
     shapes: dict[str, list] = {"ids": [None], "positions": [None]}
@@ -118,16 +114,14 @@ def _encode_inputs(models: Sequence[Transformer]) -> dict[str, tf.TensorSpec]:
     return _specs(tf.int32, shapes) | _specs(tf.float32, _MASK)
 
 
-def _decode_step_inputs(
-    models: Sequence[Transformer],
-) -> dict[str, tf.TensorSpec]:
+def _decode_step_inputs(models: Sequence[Transformer]) -> Specs:
     shapes: dict[str, list] = {"ids": [None], "position": [1]}
     shapes["forced_ids"] = [None, 1]
     pairs: dict[str, list] = {"memory_mask": [None, 1, 1, None]}
     for n, attention in enumerate(_attentions(models)):
         heads = attention.num_heads
-        shapes |= {f"heads_{heads}": [None, heads, None]}
-        shapes |= {f"joint_{heads}": [None]}
+        shapes[f"heads_{heads}"] = [None, heads, None]
+        shapes[f"joint_{heads}"] = [None]
         keys, values = attention.key_projection, attention.value_projection
         for x in ("", "memory_"):
             pairs[f"{x}keys_{n}"] = [None, heads, None, keys.units // heads]
@@ -154,8 +148,7 @@ def _candidates(
     rest = 0 if block_size(size) else -size % 64
     if rest and find_best is top_k:
         values = tf.pad(values, [[0, 0], [0, rest]], constant_values=MASKED)
-    count = min(num_candidates, size)
-    best, tokens = find_best(values, count)
+    best, tokens = find_best(values, min(num_candidates, size))
     # The best token's probability, which is never close to 0, gives the
     # normalizer, so that log P is computed for C tokens instead of V.
     probabilities = tf.nn.softmax(values)
@@ -172,17 +165,15 @@ def _memory(
     model: Transformer, inputs: Tensors, max_length: int
 ) -> list[parts.Pair]:
     """Encodes the sources, and returns keys and values for each layer."""
-    heads = _heads(model.config.encoder.num_heads, inputs)
-    memory_heads = _heads(model.config.decoder.num_heads, inputs)
+    heads = IndexedHeads(model.config.encoder.num_heads, inputs)
+    memory_heads = IndexedHeads(model.config.decoder.num_heads, inputs)
     # Prepares the weights once, outside the graph.
     with tf.init_scope():
         embed = parts.PreparedEmbedding(
             model.embedding, model.source_positions, max_length, "float32"
         )
         stack = model.encoder.layers
-        layers = [
-            parts.PreparedLayer(layer, heads, "float32") for layer in stack
-        ]
+        layers = [parts.PreparedLayer(x, heads, "float32") for x in stack]
         normalize = parts.prepare_normalization(model.encoder.final_norm)
         projections = [
             prepare_dense(dense, "float32")
@@ -201,18 +192,17 @@ def _next_states(
     model: Transformer, inputs: Tensors, indices: Sequence[int], max_length: int
 ) -> tuple[StepDecoder, tf.Tensor, list[parts.Pair]]:
     """Returns the last layer's output, and new keys and values of each."""
-    heads = _heads(model.config.decoder.num_heads, inputs)
+    heads = IndexedHeads(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
         decoder = StepDecoder(model, max_length, None, heads=heads)
+    mask, memory_mask = inputs["mask"], inputs["memory_mask"]
     x, new = decoder.embed(inputs["ids"], inputs["position"]), []
     for layer, n in zip(decoder.layers, indices, strict=True):
         past, memory = (
             (inputs[f"{x}keys_{n}"], _transposed(inputs[f"{x}values_{n}"]))
             for x in ("", "memory_")
         )
-        x, new_pair = _call(
-            layer, x, inputs["mask"], past, memory, inputs["memory_mask"]
-        )
+        x, new_pair = _call(layer, x, mask, past, memory, memory_mask)
         new.append(new_pair)
     return decoder, x, new
 
@@ -251,15 +241,11 @@ def _transposed(x: tf.Tensor) -> tf.Tensor:
     return tf.transpose(x, [0, 1, 3, 2])
 
 
-def _heads(n: int, inputs: Tensors) -> IndexedHeads:
-    return IndexedHeads(n, inputs[f"heads_{n}"], inputs.get(f"joint_{n}"))
-
-
 def _attentions(models: Iterable[Transformer]) -> list[Any]:
     return [x.cross_attention for m in models for x in m.decoder.layers]
 
 
-def _specs(dtype: tf.DType, shapes: dict) -> dict[str, tf.TensorSpec]:
+def _specs(dtype: tf.DType, shapes: dict) -> Specs:
     return {x: tf.TensorSpec(shape, dtype, x) for x, shape in shapes.items()}
 
 

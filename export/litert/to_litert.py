@@ -14,15 +14,12 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export.litert import flatbuffer, graph
-from keras_transformer.export.writing import check_problems, write_export
+from keras_transformer.export.writing import write_export
 from keras_transformer.inference.exports import MODEL_FILE
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
-
-# Exports support searches with at least this beam size.
-_MIN_BEAM_SIZE = 4
 
 
 def save_litert(
@@ -41,13 +38,11 @@ def save_litert(
 
     Args:
         translator: The translator to export: a float32 model or ensemble. Its
-            search and number of translations become the defaults of the
-            export, which supports beam sizes up to the search's or 4,
-            whichever is larger.
+            search and number of translations become the defaults. The export
+            supports beam sizes up to the search's, or 4.
         path: Folder to create.
         dtype: Dtype of the stored weights: float32; float16, which halves the
-            file and is computed in float32; or int8 with a scale per row,
-            which is the fastest.
+            file and is computed in float32; or int8, which is the fastest.
         shortlist: From `make_shortlist`: translations contain only its tokens,
             which is faster with a large vocabulary.
 
@@ -63,9 +58,8 @@ def save_litert(
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")
-    check_problems("litert", problems)
     search = converted(translator.search, BeamSearch)
-    largest = max(search.beam_size, _MIN_BEAM_SIZE)
+    largest = max(search.beam_size, 4)  # the largest beam size
     special_ids = translator.engine.special_ids
     # K hypotheses need 2K continuations that are not banned.
     candidates = 2 * largest + len(special_ids.banned_ids)
@@ -75,7 +69,7 @@ def save_litert(
     def write(folder: Path) -> dict[str, Any]:
         signatures = graph.make_signatures(
             translator.models,
-            max_length=translator.max_length,
+            translator.max_length,
             num_candidates=None if shortlist else candidates,
         )
         content = _convert(translator.models, signatures, dtype)
@@ -95,7 +89,9 @@ def save_litert(
 
     # With a shortlist, translations may differ.
     open_written = functools.partial(open_translator, shortlist=False)
-    return write_export(translator, path, "litert", dtype, write, open_written)
+    return write_export(
+        translator, path, "litert", dtype, write, open_written, problems
+    )
 
 
 def _write_shortlist(

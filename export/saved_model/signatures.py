@@ -1,7 +1,6 @@
 """The signatures of an exported model: graph functions of string tensors.
 
-Letters: B = batch, n = translations returned, K = beam size or number of
-samples.
+B = batch, n = translations returned, K = beam size or number of samples.
 """
 
 import dataclasses
@@ -39,7 +38,7 @@ SIGNATURES = {  # their inputs
 _REQUIRED = ("serving_default", "score")
 
 
-def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
+def _checked(settings: Search) -> list[tf.Operation]:
     """Returns assertions that tensors among the settings are in range."""
     assertions = []
     for field in dataclasses.fields(settings):
@@ -48,7 +47,7 @@ def _checked(settings: Search) -> tuple[tf.Tensor, ...]:
             message = f"{field.name} must be {rule.expected}. Received:"
             valid = rule.in_range(value)
             assertions.append(tf.debugging.Assert(valid, [message, value]))
-    return tuple(assertions)
+    return assertions
 
 
 class Signatures(tf.Module):
@@ -61,22 +60,21 @@ class Signatures(tf.Module):
         self._n = translator.num_translations
         self._search = translator.search
         # A SavedModel tracks variables through attributes.
-        self.model_variables = [
-            w.value for model in translator.models for w in model.weights
-        ]
+        weights = [x for model in translator.models for x in model.weights]
+        self.model_variables = [x.value for x in weights]
         self.text = TextGraph(translator.tokenizer)
 
     def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Returns functions by name: all, or `names` and the required ones."""
         names = SIGNATURES if names is None else [*_REQUIRED, *names]
+        functions = {}
         for name in names:
             check_values(one_of(*SIGNATURES), signatures=name)
-        return {
-            name: tf.function(
-                getattr(self, f"_{name}"), SIGNATURES[name], autograph=False
+            method = getattr(self, f"_{name}")
+            functions[name] = tf.function(
+                method, SIGNATURES[name], autograph=False
             )
-            for name in names
-        }
+        return functions
 
     def _serving_default(self, text: tf.Tensor) -> Tensors:
         return self._translate(self._search, self._n, text)
@@ -111,9 +109,8 @@ class Signatures(tf.Module):
     ) -> Tensors:
         def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
             source, source_lengths, source_cut = self._source(text)
-            prefix, prefix_lengths, prefix_cut = self._padded(
-                self.text.target_ids(prefix)
-            )
+            ids = self.text.target_ids(prefix)
+            prefix, prefix_lengths, prefix_cut = self._padded(ids)
             pad_id = self._tokenizer.pad_id
             # Some imported models end their sources with padding.
             end = int(self._tokenizer.source_eos_id != pad_id)
@@ -126,9 +123,8 @@ class Signatures(tf.Module):
                 self._engine.max_length,
             )
             limits = tf.cast(limits, tf.int32)
-            result = self._engine.graphs.search_tensors(
-                source, prefix, limits, search, count
-            )
+            search_tensors = self._engine.graphs.search_tensors
+            result = search_tensors(source, prefix, limits, search, count)
             is_empty = source_lengths[:, None] == 1  # the end token alone
             ids = tf.where(is_empty[..., None], pad_id, result.ids)
             lengths = tf.where(is_empty, 0, result.lengths)
@@ -150,13 +146,11 @@ class Signatures(tf.Module):
 
     def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
         source, source_lengths, source_cut = self._source(text)
-        labels, lengths, cut = self._padded(
-            self.text.target_ids(translation), self._tokenizer.eos_id
-        )
+        ids = self.text.target_ids(translation)
+        labels, lengths, cut = self._padded(ids, self._tokenizer.eos_id)
         per_text = tf.maximum(tf.shape(labels)[1], 1)
-        log_probs = self._in_slices(
-            self._engine.token_log_probs, per_text, source, labels
-        )
+        compute = self._engine.token_log_probs
+        log_probs = self._in_slices(compute, per_text, source, labels)
         # The empty translation of an empty source is certain.
         has_tokens = (source_lengths > 1) | (lengths > 1)
         log_probs = tf.where(has_tokens[:, None], log_probs, 0.0)

@@ -7,15 +7,8 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.support.startup import explain_missing_packages
-from keras_transformer.text import Tokenizer, Vocabulary
+from keras_transformer.text import Tokenizer, Vocabulary, tags
 from keras_transformer.text.normalization import INVISIBLE, SPACES
-from keras_transformer.text.tags import (
-    LANGUAGE_TAG,
-    OTHER_TAG,
-    TAG,
-    leading_tags,
-    split_tags,
-)
 
 
 class TextGraph(tf.Module):
@@ -42,7 +35,7 @@ class TextGraph(tf.Module):
         if tokenizer.normalizes_sources:
             text = self._replace_unknown(_normalize(text))
         if tokenizer.tags:
-            pattern = leading_tags(tokenizer.tags)
+            pattern = tags.leading_tags(tokenizer.tags)
             text = _with_tags(text, pattern, tokenizer.default_tags)
         return _encode(self._source, tokenizer.source, text)
 
@@ -71,11 +64,8 @@ class TextGraph(tf.Module):
         # [N, T]; a shape of [-1, T] would be ambiguous for T = 0.
         rows = tf.reshape(ids, [tf.reduce_prod(shape[:-1]), shape[-1]])
         is_end = tf.cast(rows == tokenizer.eos_id, tf.int32)
-        keep = (
-            (tf.cumsum(is_end, axis=1) == 0)
-            & (rows != tokenizer.pad_id)
-            & (rows != tokenizer.bos_id)
-        )
+        keep = tf.cumsum(is_end, axis=1) == 0
+        keep = keep & (rows != tokenizer.pad_id) & (rows != tokenizer.bos_id)
         known = (rows >= 0) & (rows < tokenizer.vocab_size)
         rows = tf.where(known, rows, tokenizer.unk_id)
         texts = self._target.detokenize(tf.ragged.boolean_mask(rows, keep))
@@ -112,11 +102,10 @@ def _with_tags(
     rest = _without_blank(replace(text, f"^{pattern}", "", False))
     # \C matches a byte.
     start = replace(replace(text, rf"^{pattern}\C*", r"\1"), r"[\t-\r ]", "")
-    languages = replace(replace(start, OTHER_TAG, ""), TAG, r"\1 ")
-    others = replace(replace(start, LANGUAGE_TAG, ""), TAG, r"\1 ")
-    lacks_language = languages == ""
-    lacks_others = others == ""
-    default_languages, default_others = split_tags(default_tags)
+    languages = replace(replace(start, tags.OTHER_TAG, ""), tags.TAG, r"\1 ")
+    others = replace(replace(start, tags.LANGUAGE_TAG, ""), tags.TAG, r"\1 ")
+    lacks_language, lacks_others = languages == "", others == ""
+    default_languages, default_others = tags.split_tags(default_tags)
     if default_languages:
         # A source with its own language does not get tags of a different one.
         lacks_others &= lacks_language
@@ -127,9 +116,7 @@ def _with_tags(
     return tf.where(rest == "", "", tf.strings.join([languages, others, rest]))
 
 
-def _encode(
-    ops: Any, vocabulary: Vocabulary, text: tf.Tensor
-) -> tf.RaggedTensor:
+def _encode(ops: Any, vocabulary: Vocabulary, text: Any) -> tf.RaggedTensor:
     # The operation would flatten texts of any other rank.
     ids = ops.tokenize(tf.ensure_shape(text, [None]))
     known = ids.values < vocabulary.vocab_size

@@ -28,7 +28,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
-from keras_transformer.text.sentencepiece_model import load_processor
+from keras_transformer.text.vocabulary import load_processor
 
 FILES = ("*.npz", "*decoder.yml")
 

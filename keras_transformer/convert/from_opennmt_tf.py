@@ -27,7 +27,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer, Vocabulary
-from keras_transformer.text.sentencepiece_model import load_processor
+from keras_transformer.text.vocabulary import load_processor
 
 FILES = ("ckpt*.index", "avg/ckpt*.index")
 _YAML = (".yml", ".yaml")

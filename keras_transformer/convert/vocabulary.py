@@ -10,10 +10,7 @@ from typing import Any, NamedTuple
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text import Tokenizer, Vocabulary
-from keras_transformer.text.sentencepiece_model import (
-    load_processor,
-    parse_model,
-)
+from keras_transformer.text.vocabulary import load_processor, parse_model
 
 _LANGUAGE = re.compile("^(>>[^<>]+<<)$")
 # The types of pieces in sentencepiece_model.proto.

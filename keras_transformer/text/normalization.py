@@ -1,4 +1,4 @@
-"""Normalization of text: rules for SentencePiece, and of sources."""
+"""Rules for SentencePiece to normalize text, and normalization of sources."""
 
 import collections
 import functools
@@ -52,16 +52,10 @@ class Replacements:
 
     Args:
         known: The characters of the vocabulary.
-
-    Attributes:
-        table: What each character becomes, if it changes.
-        numbers: The numbers that change.
-        digits: Digits, and characters that become texts with a digit at the
-            end. A space separates them from `numbers`: 10² becomes 10 2.
     """
 
     def __init__(self, known: Collection[str]) -> None:
-        table: dict[str, str] = {}
+        table: dict[str, str] = {}  # what each character becomes, if it changes
         for alike in _ALIKE:
             usual = next((x for x in alike if x in known), None)
             if usual is not None:
@@ -78,20 +72,18 @@ class Replacements:
                 table.setdefault(character, form)
         self.table = table
         self._by_code_point = str.maketrans(table)
-        self.numbers = "".join(
-            x for x in table if unicodedata.category(x) == "No"
-        )
+        numbers = [x for x in table if unicodedata.category(x) == "No"]
+        # A space separates numbers from digits, and from characters that
+        # become texts with a digit at the end: 10² becomes 10 2.
+        self.numbers = "".join(numbers)
         self.digits = "0123456789"
         self.digits += "".join(x for x in table if table[x][-1] in self.digits)
-
-    @functools.cached_property
-    def _number_after_digit(self) -> re.Pattern:
-        return re.compile(f"(?<=[{self.digits}])([{self.numbers}])")
 
     def replace(self, text: str) -> str:
         """Returns the text of `normalize_source` with known characters."""
         if self.numbers and not text.isascii():
-            text = self._number_after_digit.sub(r" \1", text)
+            pattern = f"(?<=[{self.digits}])([{self.numbers}])"
+            text = re.sub(pattern, r" \1", text)
         return text.translate(self._by_code_point)
 
 
@@ -128,6 +120,6 @@ def normalization_rules() -> str:
         return " ".join(f"{ord(character):X}" for character in text)
 
     return "".join(
-        f"{hexadecimal(form)}\t{hexadecimal(rules[form])}\n"
-        for form in sorted(rules)
+        f"{hexadecimal(form)}\t{hexadecimal(normal)}\n"
+        for form, normal in sorted(rules.items())
     )

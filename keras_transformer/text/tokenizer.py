@@ -22,8 +22,7 @@ from keras_transformer.text.tags import (
 from keras_transformer.text.tokenizer_training import train_model
 from keras_transformer.text.vocabulary import Vocabulary
 
-# The files of a tokenizer: one model for both sides, or one for each side, and
-# what is not in a model.
+# One model for both sides, or one for each, and what is not in a model.
 _SHARED = "tokenizer.model"
 _SOURCE = "source.spm"
 _TARGET = "target.spm"
@@ -111,17 +110,14 @@ class Tokenizer:
 
         Text is normalized to Unicode NFC, but several combining marks keep
         their order unless Unicode has one character for the letter with all of
-        them. Control characters (including tabs and line ends) become spaces,
-        and spaces are trimmed and collapsed. Nothing else is changed, unlike
-        with SentencePiece's default, which rewrites "…" as "...".
+        them. Control characters become spaces, and spaces are trimmed and
+        collapsed. Nothing else is changed.
 
         Args:
             texts: Lines of source and target text, read once.
             vocab_size: Size of the vocabulary: 4 special tokens, 256 bytes,
-                the characters of the text, and merges. The rarest characters,
-                together less than 0.001% of the text, become bytes: the noise
-                of a large corpus would fill the vocabulary. Each digit is a
-                piece of its own.
+                the characters of the text except the rarest (together less
+                than 0.001% of it), and merges, which contain no digits.
             max_sentences: A larger corpus is reduced to a random sample of
                 this many lines.
             symbols: Further pieces, which no text is tokenized to.
@@ -130,13 +126,10 @@ class Tokenizer:
         Raises:
             InputError: If the text is empty or not valid Unicode,
                 `vocab_size` is too small for its characters or larger than
-                it can fill (the message states the limit), or a tag is
-                malformed.
+                it can fill, or a tag is malformed.
         """
         model = train_model(texts, vocab_size, max_sentences, symbols, tags)
         return cls(Vocabulary(model), normalizes_sources=True)
-
-    # === Files ===
 
     @classmethod
     def load(cls, path: str | os.PathLike) -> "Tokenizer":
@@ -169,18 +162,15 @@ class Tokenizer:
         types = {"vocab_sizes": list, "normalizes_sources": bool}
         check_types(file, values, types | {"default_tags": list})
         sizes = values["vocab_sizes"]
-        names = [_SHARED] if len(sizes) == 1 else [_SOURCE, _TARGET]
-        vocabularies = [
-            _read_vocabulary(folder / name, size)
-            for name, size in zip(names, sizes, strict=True)
-        ]
+        if len(sizes) == 1:
+            source = target = _read_vocabulary(folder / _SHARED, sizes[0])
+        else:
+            source = _read_vocabulary(folder / _SOURCE, sizes[0])
+            target = _read_vocabulary(folder / _TARGET, sizes[1])
+        normalizes_sources = values["normalizes_sources"]
+        default_tags = values["default_tags"]
         with name_file(file):
-            return cls(
-                source=vocabularies[0],
-                target=vocabularies[-1],
-                normalizes_sources=values["normalizes_sources"],
-                default_tags=values["default_tags"],
-            )
+            return cls(source, target, normalizes_sources, default_tags)
 
     def files(self) -> dict[str, bytes]:
         """Returns the content of its files, which `load` reads, by name."""
@@ -206,8 +196,6 @@ class Tokenizer:
     def digest(self) -> str:
         """SHA-256 of its files, in hexadecimal."""
         return hashlib.sha256(b"".join(self.files().values())).hexdigest()
-
-    # === Tags ===
 
     @property
     def tags(self) -> list[str]:
@@ -235,8 +223,7 @@ class Tokenizer:
         """Raises InputError if a source lacks its language or it is unknown.
 
         A source needs a language if there are several and none is set, unless
-        it is blank. `sources` may be None for any text. `first` is the number
-        of the first source in messages.
+        it is blank. `sources` may be None for any text.
         """
         if sources is not None and self.normalizes_sources:
             sources = map(normalization.normalize_source, sources)
@@ -262,13 +249,8 @@ class Tokenizer:
 
     def _with_default_tags(self, default_tags: Sequence[str]) -> "Tokenizer":
         return Tokenizer(
-            self.source,
-            self.target,
-            normalizes_sources=self.normalizes_sources,
-            default_tags=default_tags,
+            self.source, self.target, self.normalizes_sources, default_tags
         )
-
-    # === Texts and ids ===
 
     @property
     def is_shared(self) -> bool:
@@ -280,12 +262,8 @@ class Tokenizer:
         """The ids of special tokens; all but the end token are banned."""
         # Some models start with the padding or the end token.
         banned = {self.pad_id, self.bos_id, self.unk_id} - {self.eos_id}
-        return SpecialIds(
-            bos_id=self.bos_id,
-            eos_id=self.eos_id,
-            pad_id=self.pad_id,
-            banned_ids=tuple(sorted(banned)),
-        )
+        banned_ids = tuple(sorted(banned))
+        return SpecialIds(self.bos_id, self.eos_id, self.pad_id, banned_ids)
 
     @functools.cached_property
     def replacements(self) -> normalization.Replacements:
@@ -305,8 +283,7 @@ class Tokenizer:
         texts = map(self.normalize_source, texts)
         if self.tags:
             pattern = leading_tags(self.tags)
-            default_tags = self.default_tags
-            texts = (with_tags(text, pattern, default_tags) for text in texts)
+            texts = [with_tags(x, pattern, self.default_tags) for x in texts]
         return self.source.encode(texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:

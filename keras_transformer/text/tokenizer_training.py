@@ -11,9 +11,9 @@ from typing import Any
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import normalization
-from keras_transformer.text.sentencepiece_model import parse_model
 from keras_transformer.text.tags import check_tags
 from keras_transformer.text.text_arguments import read_text
+from keras_transformer.text.vocabulary import parse_model
 
 # The trainer skips lines of more than 4,192 bytes; a character has at most 4.
 _MAX_LINE_LENGTH = 1_000

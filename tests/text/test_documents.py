@@ -17,8 +17,7 @@ from keras_transformer.text.documents import SplitDocument
         ("", ""),
         (" \n\n", " \n\n"),
         ("----\n3.14\n!?\n1.\n", "----\n3.14\n!?\n1.\n"),
-        # Where no space follows, one is added after a different script.
-        ("狗。猫。", "狗。猫。"),
+        ("狗。猫！", "狗。猫！"),
     ],
 )
 def test_whitespace_marks_and_what_has_no_letters_are_kept(text, expected):
@@ -37,6 +36,11 @@ def test_each_sentence_once_without_its_marks():
 
 def test_translations_of_several_lines_are_one_line():
     assert SplitDocument("x\ny").join(["a\nb \u2028 c", "d"]) == "a b c\nd"
+
+
+def test_a_space_is_added_from_chinese_to_english():
+    document = SplitDocument("甲。乙！丙。")
+    assert document.join(["A.", "B!", "C."]) == "A. B! C."
 
 
 def test_a_different_rule_for_sentences():

@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from keras_transformer.text import join_sentences, split_sentences
+from keras_transformer.text import split_sentences
 
 
 def sentences(document):
@@ -121,20 +121,3 @@ def test_long_documents(unit):
     document = unit * 100_000
     found = split_sentences(document)
     assert "".join(map("".join, found)) == document
-
-
-@pytest.mark.parametrize(
-    ("pairs", "document"),
-    [
-        ([], ""),
-        (
-            [("", "\n "), ("A.", " "), ("B.", "\n\n"), ("C.", "")],
-            "\n A. B.\n\nC.",
-        ),
-        # From Chinese to English, and to Chinese.
-        ([("A.", ""), ("B!", ""), ("C.", "")], "A. B! C."),
-        ([("甲。", ""), ("乙！", ""), ("丙。", "")], "甲。乙！丙。"),
-    ],
-)
-def test_translations_of_sentences_are_joined(pairs, document):
-    assert join_sentences(pairs) == document
