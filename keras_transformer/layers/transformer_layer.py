@@ -154,9 +154,8 @@ class TransformerLayer(SameShape):
         return {name: name_of(getattr(self, name)) for name in names}
 
     def get_config(self) -> dict[str, Any]:
-        names = self.sublayer_names()
-        arguments = arguments_of(self, TransformerLayer)
-        return super().get_config() | arguments | names
+        own = arguments_of(self, TransformerLayer) | self.sublayer_names()
+        return super().get_config() | own
 
 
 class Stack(TransformerLayer):
