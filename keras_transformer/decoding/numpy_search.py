@@ -33,13 +33,9 @@ class Decoding(Protocol):
     ) -> Predictions:
         """Decodes one more token of each hypothesis.
 
-        Args:
-            ids: The last tokens, `[B, K]`.
-            parents: The previous hypotheses that they continue, `[B, K]`.
-            forced_ids: The tokens of which log P is needed, `[B, K]`.
-
-        Returns:
-            `Predictions`, which may be changed.
+        All arguments are `[B, K]`: the last tokens, the previous hypotheses
+        that they continue, and the tokens of which log P is needed. The search
+        may change what it gets.
         """
 
     def keep(self, rows: np.ndarray) -> None:

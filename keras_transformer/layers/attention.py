@@ -133,7 +133,8 @@ class MultiHeadAttention(SameShape):
         self.use_bias = use_bias
 
     def build(self, query_shape: tuple, memory_shape: tuple) -> None:
-        d_model, d_memory = query_shape[-1], memory_shape[-1]
+        d_model = query_shape[-1]
+        d_memory = memory_shape[-1]
         keys = d_model if self.d_k is None else self.num_heads * self.d_k
         values = d_model if self.d_v is None else self.num_heads * self.d_v
         make = self._projection
