@@ -306,15 +306,15 @@ def _cell(value: float | None, spec: str) -> str:
 
 def figure(results: Iterable[Mapping[str, Any]]) -> Any:
     """Plots BLEU over the minutes and over the steps."""
-    from keras_transformer.plotting import figure_style
+    from keras_transformer.plotting import figures
 
-    plot = figure_style.new_figure(8, 3, "Multi30k, validation")
+    plot = figures.new_figure(8, 3, "Multi30k, validation")
     panels = plot.subplots(1, 2, sharey=True)
     for axes, name, key, unit in (
         (panels[0], "minutes", "seconds", 60),
         (panels[1], "steps", "step", 1),
     ):
-        figure_style.style_axes(axes, name, "BLEU")
+        figures.style_axes(axes, name, "BLEU")
         for result in results:
             rows = result["checkpoints"][1:]
             axes.plot(
@@ -323,7 +323,7 @@ def figure(results: Iterable[Mapping[str, Any]]) -> Any:
                 label=result["system"],
             )
         axes.axhline(GOAL, color="0.6", linestyle=":")
-    panels[0].legend(**figure_style.LEGEND)
+    panels[0].legend(**figures.LEGEND)
     return plot
 
 

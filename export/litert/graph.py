@@ -19,7 +19,7 @@ from typing import Any
 import tensorflow as tf
 
 from keras_transformer.decoding import StepDecoder, parts
-from keras_transformer.decoding.linear import prepare_dense
+from keras_transformer.decoding.operations import prepare_dense
 from keras_transformer.decoding.top_k import block_size, top_k
 from keras_transformer.layers.attention import MASKED
 from keras_transformer.model import Transformer
@@ -169,7 +169,7 @@ def _memory(
     memory_heads = IndexedHeads(model.config.decoder.num_heads, inputs)
     # Prepares the weights once, outside the graph.
     with tf.init_scope():
-        embed = parts.PreparedEmbedding(
+        embed = parts.prepare_embedding(
             model.embedding, model.source_positions, max_length, "float32"
         )
         stack = model.encoder.layers

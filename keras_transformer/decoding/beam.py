@@ -1,8 +1,7 @@
 """Beam search with a length penalty (section 6.1; Wu et al. 2016), in graphs.
 
-`numpy_search.py` has the same search with NumPy. The two are twins: its
-`_Search` is `BeamSearcher` here, its `_Beams` is `BeamState`, and a change in
-either needs the same change in the other. Their tests are shared.
+`numpy_search.py` is its twin, with NumPy: `_Search` is `BeamSearcher` there,
+and `_Beams` is `BeamState`. A change in one needs the same in the other.
 
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
@@ -87,12 +86,9 @@ def beam_search(
     count = settings.beam_size if count is None else count
     ids = SpecialIds(bos_id, eos_id, pad_id, banned_ids)
     search = BeamSearcher(step, settings, count, ids)
+    state = search.start(cache, max_lengths, prefix)
     ids, scores, lengths = loop.run_search(
-        search.start(cache, max_lengths, prefix),
-        extend=search.extend,
-        is_live=search.can_win,
-        make_result=search.result,
-        pad_id=pad_id,
+        state, search.extend, search.can_win, search.result, pad_id
     )
     lengths = tf.where(tf.math.is_inf(scores), 0, lengths)
     in_use = tf.range(tf.shape(ids)[2]) < lengths[:, :, None]
@@ -191,11 +187,9 @@ class BeamSearcher:
 
         length = state.index + 1
         penalty = self.settings.penalty(tf.cast(length, tf.float32))
-        new_scores = tf.where(
-            ended[:, :beam_size],
-            log_probs[:, :beam_size] / penalty,
-            -float("inf"),
-        )
+        finishes = ended[:, :beam_size]
+        new_scores = log_probs[:, :beam_size] / penalty
+        new_scores = tf.where(finishes, new_scores, -float("inf"))
         paddings = [[0, 0], [0, 0], [0, 1]]
         frozen_ids = tf.pad(
             state.finished_ids, paddings, constant_values=self.ids.pad_id
@@ -225,11 +219,10 @@ class BeamSearcher:
 
     def result(self, state: BeamState) -> SearchResult:
         """Returns the n best finished hypotheses."""
-        return SearchResult(
-            state.finished_ids[:, : self.count],
-            state.finished_scores[:, : self.count],
-            state.finished_lengths[:, : self.count],
-        )
+        ids = state.finished_ids[:, : self.count]
+        scores = state.finished_scores[:, : self.count]
+        lengths = state.finished_lengths[:, : self.count]
+        return SearchResult(ids, scores, lengths)
 
     def can_win(self, state: BeamState) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`."""

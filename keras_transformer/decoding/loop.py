@@ -38,11 +38,9 @@ class Constraints(NamedTuple):
     def forced(self, index: tf.Tensor, eos_id: int) -> tf.Tensor:
         """Returns the forced token, `[B]`; padding where any may follow."""
         last = tf.shape(self.prefix)[1] - 1
-        return tf.where(
-            index + 1 >= self.max_lengths,
-            eos_id,
-            self.prefix[:, tf.minimum(index, last)],
-        )
+        is_last = index + 1 >= self.max_lengths
+        prefix = self.prefix[:, tf.minimum(index, last)]
+        return tf.where(is_last, eos_id, prefix)
 
 
 def run_search(

@@ -4,6 +4,7 @@ Letters: B = batch, K = beam size, C = candidates of a hypothesis, t = tokens
 decoded so far, p = prefix length.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
@@ -32,14 +33,9 @@ class Decoding(Protocol):
     ) -> Predictions:
         """Decodes one more token of each hypothesis.
 
-        Args:
-            ids: The last tokens, `[B, K]`.
-            parents: The hypotheses of the previous step that they continue,
-                `[B, K]`.
-            forced_ids: The tokens of which log P is needed, `[B, K]`.
-
-        Returns:
-            `Predictions`, which may be changed.
+        All arguments are `[B, K]`: the last tokens, the previous hypotheses
+        that they continue, and the tokens of which log P is needed. The search
+        may change what it gets.
         """
 
     def keep(self, rows: np.ndarray) -> None:
@@ -55,15 +51,34 @@ def beam_search(
     prefixes: Sequence[Sequence[int]],
 ) -> SearchResult:
     """Returns the `count` best hypotheses of each source, best first."""
-    search = _Search(max_lengths, settings, count, ids, prefixes)
+    batch = len(max_lengths)
+    beam_size = settings.beam_size
+    longest = max(max_lengths)
+    no_ids = np.full((batch, beam_size, longest), ids.pad_id, np.int32)
+    nothing = np.full((batch, beam_size), -np.inf, np.float32)
+    # After the prefix, padding: any token is allowed.
+    forced = padded(prefixes, ids.pad_id)
+    forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
+    beams = _Beams(
+        sentences=np.arange(batch),
+        max_lengths=max_lengths,
+        prefixes=forced,
+        live_ids=no_ids,
+        # All beams are the same at first, so only one of them is live.
+        live_log_probs=np.where(np.arange(beam_size) == 0, 0, nothing),
+        last_ids=np.full((batch, beam_size), ids.bos_id, np.int32),
+        parents=np.zeros((batch, beam_size), np.int32),
+        finished_ids=no_ids,
+        finished_scores=nothing,
+        finished_lengths=np.zeros((batch, beam_size), np.int32),
+    )
+    search = _Search(settings, count, ids, beams)
     result = search.finished()  # none yet
     while True:
+        beams = search.beams
         forced = search.forced()
-        predictions = decoding.step(
-            search.beams.last_ids,
-            search.beams.parents,
-            forced[:, None].repeat(settings.beam_size, axis=1),
-        )
+        forced_ids = forced[:, None].repeat(beam_size, axis=1)
+        predictions = decoding.step(beams.last_ids, beams.parents, forced_ids)
         search.advance(predictions, forced)
         is_live = search.can_win()
         if is_live.sum() > (1 - decoding.finished_share) * len(is_live):
@@ -92,73 +107,46 @@ class _Beams(NamedTuple):
     finished_lengths: np.ndarray  # [B, K]
 
 
+@dataclasses.dataclass
 class _Search:
-    """The steps of a search. The arguments are as in `beam_search`."""
+    """The steps of a search."""
 
-    def __init__(
-        self,
-        max_lengths: np.ndarray,
-        settings: BeamSearch,
-        count: int,
-        ids: SpecialIds,
-        prefixes: Sequence[Sequence[int]],
-    ) -> None:
-        self._settings = settings
-        self._count = count
-        self._ids = ids
-        self._length = 0  # t
-        batch = len(max_lengths)
-        beam_size = settings.beam_size
-        longest = max(max_lengths)
-        no_ids = np.full((batch, beam_size, longest), ids.pad_id, np.int32)
-        nothing = np.full((batch, beam_size), -np.inf, np.float32)
-        # After the prefix, padding: any token is allowed.
-        forced = padded(prefixes, ids.pad_id)
-        forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
-        self.beams = _Beams(
-            sentences=np.arange(batch),
-            max_lengths=max_lengths,
-            prefixes=forced,
-            live_ids=no_ids,
-            # All beams are the same at first, so only one of them is live.
-            live_log_probs=np.where(np.arange(beam_size) == 0, 0, nothing),
-            last_ids=np.full((batch, beam_size), ids.bos_id, np.int32),
-            parents=np.zeros((batch, beam_size), np.int32),
-            finished_ids=no_ids,
-            finished_scores=nothing,
-            finished_lengths=np.zeros((batch, beam_size), np.int32),
-        )
+    settings: BeamSearch
+    count: int
+    ids: SpecialIds
+    beams: _Beams
+    length: int = 0  # t
 
     def forced(self) -> np.ndarray:
         """Returns the forced token, `[B]`; padding where any may follow."""
         prefixes = self.beams.prefixes
-        forced = prefixes[:, min(self._length, prefixes.shape[1] - 1)]
-        is_last = self._length + 1 >= self.beams.max_lengths
-        return np.where(is_last, self._ids.eos_id, forced)
+        forced = prefixes[:, min(self.length, prefixes.shape[1] - 1)]
+        is_last = self.length + 1 >= self.beams.max_lengths
+        return np.where(is_last, self.ids.eos_id, forced)
 
     def advance(self, predictions: Predictions, forced: np.ndarray) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
         beams = self.beams
-        beam_size = self._settings.beam_size
+        beam_size = self.settings.beam_size
         rows = np.arange(len(beams.sentences))[:, None]
         tokens, parents, log_probs = self._candidates(predictions, forced)
-        if self._settings.stop != "exact":
+        if self.settings.stop != "exact":
             # A stopped sentence stays until others have stopped, too.
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
-        ids[:, :, self._length] = tokens
-        ended = tokens == self._ids.eos_id
-        self._length += 1
+        ids[:, :, self.length] = tokens
+        ended = tokens == self.ids.eos_id
+        self.length += 1
 
         if ended[:, :beam_size].any():
-            penalty = self._settings.penalty(np.float32(self._length))
+            penalty = self.settings.penalty(np.float32(self.length))
             scores = np.where(ended, log_probs / penalty, -np.inf)
             # Hypotheses that finished earlier come first, to win ties.
-            scores = _joined(beams.finished_scores, scores[:, :beam_size])
+            scores = np.hstack([beams.finished_scores, scores[:, :beam_size]])
             best = _best(scores, beam_size)
-            both = _joined(beams.finished_ids, ids[:, :beam_size])
-            lengths = np.full((len(ids), beam_size), self._length, np.int32)
-            lengths = _joined(beams.finished_lengths, lengths)
+            both = np.hstack([beams.finished_ids, ids[:, :beam_size]])
+            lengths = np.full((len(ids), beam_size), self.length, np.int32)
+            lengths = np.hstack([beams.finished_lengths, lengths])
             beams = beams._replace(
                 finished_ids=both[rows, best],
                 finished_scores=scores[rows, best],
@@ -181,52 +169,48 @@ class _Search:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
         log_probs, tokens, log_prob_of_forced = predictions
-        for token in self._ids.banned_ids:
+        for token in self.ids.banned_ids:
             log_probs[tokens == token] = -np.inf
-        if size := self._settings.no_repeat_ngram:
-            ids = self.beams.live_ids[:, :, : self._length]
+        if size := self.settings.no_repeat_ngram:
+            ids = self.beams.live_ids[:, :, : self.length]
             ends, are_repeats = repeats(np, ids, size)
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf
-        is_forced = forced != self._ids.pad_id
+        is_forced = forced != self.ids.pad_id
         log_probs[is_forced] = -np.inf
         log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
         tokens[is_forced] = forced[is_forced, None, None]
         total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
-        best = _best(total, 2 * self._settings.beam_size)
+        best = _best(total, 2 * self.settings.beam_size)
         tokens = tokens.reshape(total.shape)[rows, best]
         return tokens, best // log_probs.shape[-1], total[rows, best]
 
     def can_win(self) -> np.ndarray:
         """Returns True where a live hypothesis can still be a result, `[B]`."""
         beams = self.beams
-        can_win = self._settings.can_win(
+        can_win = self.settings.can_win(
             beams.live_log_probs[:, 0],
             beams.finished_scores,
-            self._count,
-            np.float32(max(self._length, 1)),  # 0 before the first step
+            self.count,
+            np.float32(max(self.length, 1)),  # 0 before the first step
             beams.max_lengths.astype(np.float32),
         )
-        return can_win & (self._length < beams.max_lengths)
+        return can_win & (self.length < beams.max_lengths)
 
     def finished(self) -> SearchResult:
         """Returns the best finished hypotheses of all rows."""
-        ids = self.beams.finished_ids[:, : self._count]
-        scores = self.beams.finished_scores[:, : self._count]
-        lengths = self.beams.finished_lengths[:, : self._count]
+        ids = self.beams.finished_ids[:, : self.count]
+        scores = self.beams.finished_scores[:, : self.count]
+        lengths = self.beams.finished_lengths[:, : self.count]
         is_used = np.isfinite(scores)
         return SearchResult(
-            ids=np.where(is_used[..., None], ids, self._ids.pad_id),
+            ids=np.where(is_used[..., None], ids, self.ids.pad_id),
             scores=np.where(is_used, scores, -np.inf),
             lengths=np.where(is_used, lengths, 0),
         )
-
-
-def _joined(first: np.ndarray, second: np.ndarray) -> np.ndarray:
-    return np.concatenate([first, second], axis=1)
 
 
 def _best(scores: np.ndarray, count: int) -> np.ndarray:

@@ -1,22 +1,31 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
 A part is plain if its class is this library's and its dense layers are Keras'
-own, without LoRA and quantization. A plain part becomes a `Prepared...` object:
-a few operations on its current weights. Others become a `Called...` object.
+own, without LoRA and quantization. A plain part is prepared: it becomes a few
+operations on its current weights. Others are called.
 
 Letters as in `decoding/step.py`.
 """
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
 from keras import ops
 
-from keras_transformer.decoding import backend, linear
-from keras_transformer.decoding.layout import HeadLayout, to_hypotheses, to_rows
-from keras_transformer.decoding.linear import Function, Linear
+from keras_transformer.decoding import operations
+from keras_transformer.decoding.operations import (
+    Function,
+    HeadLayout,
+    Linear,
+    in_dtype,
+    is_plain_dense,
+    prepare_dense,
+    to_hypotheses,
+    to_rows,
+)
 from keras_transformer.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -32,48 +41,43 @@ from keras_transformer.layers.positional_encoding import PositionalEncoding
 Pair = tuple[Any, Any]  # keys and values
 
 
+@dataclasses.dataclass(frozen=True)
 class CalledAttention:
     """Calls the methods of an attention."""
 
-    def __init__(
-        self, layer: MultiHeadAttention, beam_size: Any, is_cross: bool
-    ) -> None:
-        self._layer = layer
-        self._beam_size = beam_size
-        self._is_cross = is_cross
+    layer: MultiHeadAttention
+    beam_size: Any
+    is_cross: bool
 
     def project_memory(self, memory: Any) -> Pair:
         """Returns keys and values of the memory, `[B, H, S, w]`."""
         states = memory.states
-        return self._layer.project_memory(states, positions_of(states))
+        return self.layer.project_memory(states, positions_of(states))
 
     def project_query(self, x: Any) -> Any:
         """Returns the query that `attend` takes, which also projects it."""
-        return to_hypotheses(x, self._beam_size)
+        return to_hypotheses(x, self.beam_size)
 
     def project(self, x: Any, index: Any) -> tuple[Any, Any, Any]:
         """Returns query, keys and values `[B, H, K, w]` at a position."""
         query = self.project_query(x)
         positions = ops.full_like(positions_of(query), index)
-        key, value = self._layer.project_memory(query, positions)
+        key, value = self.layer.project_memory(query, positions)
         return query, key, value
 
     def attend(self, query: Any, pair: Pair, mask: Any, index: Any) -> Any:
         """Returns the output `[N, d_model]` of K queries at a position.
 
-        Args:
-            query: From `project` or `project_query`.
-            pair: Keys and values that the hypotheses share, `[B, H, n, w]`.
-            mask: `[B, 1, K, n]`, boolean; True = attend.
-            index: The position.
+        The hypotheses share the keys and values, `[B, H, n, w]`. The mask is
+        boolean, `[B, 1, K, n]`; True = attend.
         """
         key, value = pair
         keys = positions_of(key, axis=2)
-        if not self._is_cross:
-            keys = keys // self._beam_size  # K hypotheses side by side
+        if not self.is_cross:
+            keys = keys // self.beam_size  # K hypotheses side by side
         positions = (ops.full_like(positions_of(query), index), keys)
         # By position: the overridden methods may name arguments differently.
-        output, _ = self._layer.attend(
+        output, _ = self.layer.attend(
             query, key, value, mask[:, 0], None, positions
         )
         return to_rows(output)
@@ -102,8 +106,7 @@ class PreparedAttention:
         if layer.use_bias:
             bias = _joined([dense.bias for dense in inputs], scale, dtype)
         self._project = Linear(kernel, bias, dtype)
-        output = layer.output_projection
-        self._output = Linear(output.kernel, output.bias, dtype)
+        self._output = prepare_dense(layer.output_projection, dtype)
 
     def project_memory(self, memory: Any) -> Pair:
         states = memory.states
@@ -115,7 +118,7 @@ class PreparedAttention:
         return self._heads.split(self._project(x))
 
     def project(self, x: Any, index: Any = None) -> tuple[Any, Any, Any]:
-        query, key, value = backend.split(self._project(x), self._sizes)
+        query, key, value = operations.split(self._project(x), self._sizes)
         split = self._heads.split
         return split(query), split(key), split(value)
 
@@ -132,8 +135,12 @@ class PreparedAttention:
         With `own`, `[B, H, K, w]`, each hypothesis attends to its own key, too.
         """
         key, value = pair
-        scores = backend.matmul_transposed(query, key)
-        scores = [_masked(ops.cast(scores, "float32"), mask)]
+        products = operations.matmul_transposed(query, key)
+        products = ops.cast(products, "float32")
+        if keras.backend.standardize_dtype(mask.dtype) == "bool":
+            scores = [ops.where(mask, products, MASKED)]
+        else:
+            scores = [products + mask]
         if own is not None:
             products = ops.sum(query * own[0], axis=-1, keepdims=True)
             scores.append(ops.cast(products, "float32"))
@@ -150,15 +157,9 @@ class PreparedAttention:
         return self._output(self._heads.join(heads))
 
 
-def _masked(scores: Any, mask: Any) -> Any:
-    if keras.backend.standardize_dtype(mask.dtype) == "bool":
-        return ops.where(mask, scores, MASKED)
-    return scores + mask
-
-
 def _joined(variables: list[Any], scale: float, dtype: str) -> Any:
     """Joins the columns of weights. The first, of queries, are scaled."""
-    values = [linear.in_dtype(x, dtype) for x in variables]
+    values = [in_dtype(x, dtype) for x in variables]
     values[0] = values[0] * scale
     return ops.concatenate(values, axis=-1)
 
@@ -168,82 +169,60 @@ def _prepare_attention(
 ) -> CalledAttention | PreparedAttention:
     is_plain = (
         type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-        and linear.is_plain_dense(layer.query_projection)
-        and linear.is_plain_dense(layer.key_projection)
-        and linear.is_plain_dense(layer.value_projection)
-        and linear.is_plain_dense(layer.output_projection)
+        and is_plain_dense(layer.query_projection)
+        and is_plain_dense(layer.key_projection)
+        and is_plain_dense(layer.value_projection)
+        and is_plain_dense(layer.output_projection)
     )
     if is_plain:
         return PreparedAttention(layer, heads, dtype, is_cross)
     return CalledAttention(layer, heads.beam_size, is_cross)
 
 
-@dataclasses.dataclass(frozen=True)
-class CalledLayer:
-    """Calls a layer of `[B, K, n]` with rows `[N, n]`."""
+def _called(layer: Function, beam_size: Any) -> Function:
+    """Returns a function of rows that calls a layer with hypotheses."""
+    return lambda x: to_rows(layer(to_hypotheses(x, beam_size)))
 
-    layer: Function
-    beam_size: Any
 
-    def __call__(self, x: Any, sublayer: Function | None = None) -> Any:
-        """A residual connection also takes a function of rows."""
+def _prepare_residual(residual: keras.layers.Layer, beam_size: Any) -> Callable:
+    """Returns a function of rows and a sub-layer, which takes rows, too."""
+    if type(residual) is Residual:
+        norm = prepare_normalization(residual.norm)
 
+        def prepared(x: Any, sublayer: Function) -> Any:
+            if residual.norm_first:
+                return x + sublayer(norm(x))
+            return norm(x + sublayer(x))
+
+        return prepared
+
+    def called(x: Any, sublayer: Function) -> Any:
         def called_sublayer(x: Any) -> Any:
-            return to_hypotheses(sublayer(to_rows(x)), self.beam_size)
+            return to_hypotheses(sublayer(to_rows(x)), beam_size)
 
-        x = to_hypotheses(x, self.beam_size)
-        if sublayer is None:
-            return to_rows(self.layer(x))
-        return to_rows(self.layer(x, sublayer=called_sublayer))
+        x = to_hypotheses(x, beam_size)
+        return to_rows(residual(x, sublayer=called_sublayer))
 
-
-@dataclasses.dataclass(frozen=True)
-class PreparedFeedForward:
-    """`FeedForward`."""
-
-    inner: Function
-    outer: Function
-
-    def __call__(self, x: Any) -> Any:
-        return self.outer(self.inner(x))
-
-
-@dataclasses.dataclass(frozen=True)
-class PreparedResidual:
-    """`Residual` without dropout."""
-
-    norm: Function
-    norm_first: bool
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
-        if self.norm_first:
-            return x + sublayer(self.norm(x))
-        return self.norm(x + sublayer(x))
-
-
-class PreparedNormalization:
-    """`keras.layers.LayerNormalization`, with float32 weights."""
-
-    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
-        self._gamma = ops.cast(layer.gamma.value, "float32")
-        self._beta = ops.cast(layer.beta.value, "float32")
-        self._epsilon = layer.epsilon
-
-    def __call__(self, x: Any) -> Any:
-        values = ops.cast(x, "float32")
-        mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
-        normal = values * factor + (self._beta - mean * factor)
-        return ops.cast(normal, x.dtype)
+    return called
 
 
 def prepare_normalization(layer: keras.layers.Layer | None) -> Function:
     """Returns a function of rows, which are not changed without a layer."""
     if layer is None:
         return keras.activations.linear
-    if type(layer) is keras.layers.LayerNormalization:
-        return PreparedNormalization(layer)
-    return layer
+    if type(layer) is not keras.layers.LayerNormalization:
+        return layer
+    gamma = ops.cast(layer.gamma.value, "float32")
+    beta = ops.cast(layer.beta.value, "float32")
+
+    def normalize(x: Any) -> Any:
+        values = ops.cast(x, "float32")
+        mean, variance = ops.moments(values, [-1], keepdims=True)
+        factor = ops.rsqrt(variance + layer.epsilon) * gamma
+        normal = values * factor + (beta - mean * factor)
+        return ops.cast(normal, x.dtype)
+
+    return normalize
 
 
 class PreparedLayer:
@@ -252,30 +231,26 @@ class PreparedLayer:
     def __init__(
         self, layer: EncoderLayer | DecoderLayer, heads: HeadLayout, dtype: str
     ) -> None:
-        def prepared(residual: keras.layers.Layer) -> Any:
-            if type(residual) is not Residual:
-                return CalledLayer(residual, heads.beam_size)
-            norm = prepare_normalization(residual.norm)
-            return PreparedResidual(norm, residual.norm_first)
-
+        beam_size = heads.beam_size
         self.self_attention = _prepare_attention(
             layer.self_attention, heads, dtype, is_cross=False
         )
-        self._self_residual = prepared(layer.self_attention_norm)
+        norm = layer.self_attention_norm
+        self._self_residual = _prepare_residual(norm, beam_size)
         self.cross_attention = None
         if isinstance(layer, DecoderLayer):
             self.cross_attention = _prepare_attention(
                 layer.cross_attention, heads, dtype, is_cross=True
             )
-            self._cross_residual = prepared(layer.cross_attention_norm)
-        self._residual = prepared(layer.feed_forward_norm)
+            norm = layer.cross_attention_norm
+            self._cross_residual = _prepare_residual(norm, beam_size)
+        self._residual = _prepare_residual(layer.feed_forward_norm, beam_size)
         network = layer.feed_forward
-        self._feed_forward: Function = CalledLayer(network, heads.beam_size)
+        self._feed_forward = _called(network, beam_size)
         if type(network) is FeedForward:
-            self._feed_forward = PreparedFeedForward(
-                linear.prepare_dense(network.inner, dtype),
-                linear.prepare_dense(network.outer, dtype),
-            )
+            inner = prepare_dense(network.inner, dtype)
+            outer = prepare_dense(network.outer, dtype)
+            self._feed_forward = lambda x: outer(inner(x))
 
     @property
     def has_plain_attention(self) -> bool:
@@ -298,10 +273,9 @@ class PreparedLayer:
         """
 
         def attend_to_memory(x: Any) -> Any:
-            query = self.cross_attention.project_query(x)
-            return self.cross_attention.attend(
-                query, memory, memory_mask, index
-            )
+            attention = self.cross_attention
+            query = attention.project_query(x)
+            return attention.attend(query, memory, memory_mask, index)
 
         x = self._self_residual(x, attend_to_self)
         if self.cross_attention is not None:
@@ -309,47 +283,42 @@ class PreparedLayer:
         return self._residual(x, self._feed_forward)
 
 
-class PreparedEmbedding:
-    """Embeds ids and adds their positions."""
+def prepare_embedding(
+    layer: keras.layers.Layer,
+    positions: PositionalEncoding,
+    max_length: Any,
+    dtype: str,
+) -> Callable[[Any, Any], Any]:
+    """Returns a function that embeds ids, and adds their positions.
 
-    def __init__(
-        self,
-        layer: keras.layers.Layer,
-        positions: PositionalEncoding,
-        max_length: Any,
-        dtype: str,
-    ) -> None:
-        vectors = positions.vectors(ops.arange(max_length))
-        self._vectors = ops.cast(vectors, dtype)
-        self._layer = layer
-        self._dtype = dtype
-        self._embeddings = None
-        if type(layer) is TiedEmbedding:
-            self._embeddings = backend.tensor(layer.embeddings.value)
+    It takes ids `[B, K]` and their position, a scalar or `[N]`, and returns
+    `[N, d_model]`.
+    """
+    vectors = positions.vectors(ops.arange(max_length))
+    vectors = ops.cast(vectors, dtype)
+    embeddings = None
+    if type(layer) is TiedEmbedding:
+        embeddings = operations.tensor(layer.embeddings.value)
 
-    def __call__(self, ids: Any, index: Any) -> Any:
-        """Returns `[N, d_model]` for ids `[B, K]`.
-
-        Args:
-            ids: The ids.
-            index: Their position: a scalar, or `[N]`.
-        """
-        if self._embeddings is None:
-            x = to_rows(self._layer(ids))
+    def embed(ids: Any, index: Any) -> Any:
+        if embeddings is None:
+            x = to_rows(layer(ids))
         else:
-            x = backend.take(self._embeddings, ops.reshape(ids, (-1,)), axis=0)
-            x = ops.cast(x, self._dtype) * self._layer.factor
-        return x + backend.take(self._vectors, index, axis=0)
+            x = operations.take(embeddings, ops.reshape(ids, (-1,)), axis=0)
+            x = ops.cast(x, dtype) * layer.factor
+        return x + operations.take(vectors, index, axis=0)
+
+    return embed
 
 
 def prepare_logits(model: Any, beam_size: Any) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return CalledLayer(model.logits, beam_size)
+        return _called(model.logits, beam_size)
     matrix, bias = projection
     dtype = model.compute_dtype
-    matrix = linear.in_dtype(backend.tensor(matrix.value), dtype)
+    matrix = in_dtype(operations.tensor(matrix.value), dtype)
     # The product with a transposed matrix is faster in bfloat16 only; in
     # float32 without oneDNN it is twenty times slower.
     if dtype == "bfloat16":

@@ -70,9 +70,8 @@ def sample(
         size = settings.no_repeat_ngram
         logits = without_repeats(logits, state.ids, size)
         logits = _filtered(logits, settings)
-        first, second = _random_numbers(
-            settings.seed, state.keys, slots, state.index
-        )
+        seed = settings.seed
+        first, second = _random_numbers(seed, state.keys, slots, state.index)
         forced = state.constraints.forced(state.index, eos_id)[:, None]
         is_forced = forced != pad_id
         tokens = tf.where(is_forced, forced, _draw(logits, first, second))
@@ -114,11 +113,9 @@ def sample(
     )
     scores = log_probs / settings.penalty(tf.cast(lengths, tf.float32))
     scores, order = tf.math.top_k(scores, num_samples)
-    return SearchResult(
-        tf.gather(ids, order, batch_dims=1),
-        scores,
-        tf.gather(lengths, order, batch_dims=1),
-    )
+    ids = tf.gather(ids, order, batch_dims=1)
+    lengths = tf.gather(lengths, order, batch_dims=1)
+    return SearchResult(ids, scores, lengths)
 
 
 def _filtered(logits: tf.Tensor, settings: Sampling) -> tf.Tensor:
@@ -169,10 +166,8 @@ def _random_numbers(
     names = tf.strings.join([text(seed), text(index)], " ") + " "
     names += text(keys)[:, None] + " " + text(slots)
     values = tf.strings.to_hash_bucket_strong(names, 2**62, key=[0, 0])
-    return tuple(
-        tf.cast(half, tf.float64) / 2**31
-        for half in (values // 2**31, values % 2**31)
-    )
+    halves = (values // 2**31, values % 2**31)
+    return tuple(tf.cast(half, tf.float64) / 2**31 for half in halves)
 
 
 def _draw(logits: tf.Tensor, first: tf.Tensor, second: tf.Tensor) -> tf.Tensor:

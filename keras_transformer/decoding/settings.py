@@ -11,8 +11,7 @@ from keras_transformer.support.errors import InputError
 # 64 MiB per sentence.
 _COUNT = fields.integer_from(1, 256)
 
-# The length penalty is a power of one of these functions of n tokens: as text,
-# and for numbers, arrays and tensors.
+# The length penalty is a power of one of these functions of n tokens.
 _PENALTY_BASES = {
     "wu": ("((5 + n) / 6)", lambda n: (5.0 + n) / 6.0),
     "power": ("n", lambda n: n),
@@ -114,11 +113,10 @@ class BeamSearch(_SearchSettings):
     n counts the tokens, the end token included; other systems divide by a
     different `length_penalty`. Each step keeps the K best continuations of the
     live hypotheses. A continuation with the end token is finished if it is
-    among the K best, and its score never changes again. `stop` sets when the
-    search ends. By default it ends when no live hypothesis can still enter the
-    n best, or at the maximum length. The last token at the maximum length is
-    always the end token, so every hypothesis ends with one. With beam size 1
-    the search is greedy: it takes the best token until that is the end token.
+    among the K best, and its score never changes again. The search ends by the
+    rule `stop`, or at the maximum length, where the last token is always the
+    end token. With beam size 1 the search is greedy: it takes the best token
+    until that is the end token.
     """
 
     _count = "beam_size"
@@ -236,8 +234,5 @@ def converted(
     """Converts settings to a class; only the fields of both are kept."""
     if isinstance(search, search_class):
         return search
-    shared = {
-        field.name: getattr(search, field.name)
-        for field in dataclasses.fields(_SearchSettings)
-    }
-    return search_class(**shared)
+    names = [field.name for field in dataclasses.fields(_SearchSettings)]
+    return search_class(**{name: getattr(search, name) for name in names})

@@ -7,13 +7,25 @@ S = source length, P = positions decoded so far, H = heads, w = width of a
 head, V = vocabulary.
 """
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+import keras
+import numpy as np
 from keras import ops
 
-from keras_transformer.decoding import backend, parts
-from keras_transformer.decoding.comparison import compare_steps
-from keras_transformer.decoding.layout import HeadLayout, to_hypotheses
+from keras_transformer.decoding import operations, parts
+
+# The largest difference that is accepted, relative to the largest logit. On CPU
+# the rounding of right code, in models up to base, makes 3e-6 in float32, 1e-2
+# in bfloat16 and 2e-3 in float16.
+_TOLERANCES = {
+    "float32": 1e-4,
+    "float64": 1e-4,
+    "bfloat16": 0.03,
+    "float16": 0.01,
+}
 
 
 class DecoderCache(NamedTuple):
@@ -41,7 +53,7 @@ class StepDecoder:
         compare: Whether to verify replaced classes, by decoding three tokens.
 
     Attributes:
-        embed: Embeds ids, a `parts.PreparedEmbedding`.
+        embed: Embeds ids; see `parts.prepare_embedding`.
         layers: The decoder's layers, each a `parts.PreparedLayer`.
 
     Raises:
@@ -65,25 +77,24 @@ class StepDecoder:
         model: Any,
         max_length: Any,
         beam_size: Any,
-        heads: HeadLayout | None = None,
+        heads: operations.HeadLayout | None = None,
         compare: bool = True,
     ) -> None:
         if compare:
-            compare_steps(model, StepDecoder)
+            _compare_steps(model)
         dtype = model.compute_dtype
-        if heads is None:
-            heads = HeadLayout(beam_size, model.config.decoder.num_heads)
+        num_heads = model.config.decoder.num_heads
+        heads = heads or operations.HeadLayout(beam_size, num_heads)
         self._beam_size = beam_size
         self._window = model.config.attention_window
-        self.embed = parts.PreparedEmbedding(
+        self.embed = parts.prepare_embedding(
             model.target_embedding, model.target_positions, max_length, dtype
         )
         self.layers = [
             parts.PreparedLayer(layer, heads, dtype)
             for layer in model.decoder.layers
         ]
-        final_norm = model.decoder.final_norm
-        self._normalize = parts.prepare_normalization(final_norm)
+        self._normalize = parts.prepare_normalization(model.decoder.final_norm)
         self._project = parts.prepare_logits(model, beam_size)
 
     def init_cache(self, memory: Any) -> DecoderCache:
@@ -116,11 +127,10 @@ class StepDecoder:
         Returns:
             Logits `[B, K, V]` of the next token, and the new cache.
         """
-        past = backend.take_parents(cache.ancestry, parents)
+        past = operations.take_parents(cache.ancestry, parents)
         slots = ops.arange(ops.shape(parents)[1], dtype=parents.dtype)
         own = ops.zeros_like(parents)[:, :, None] + slots[:, None]
-        is_own = ops.equal(own, slots)  # [B, K, K]
-        ancestry = self._append(past, is_own)
+        ancestry = self._append(past, ops.equal(own, slots))  # itself, too
         mask = ops.expand_dims(ancestry, 1)
 
         x = self.embed(ids, index)
@@ -159,8 +169,96 @@ class StepDecoder:
 
     def logits(self, x: Any) -> Any:
         """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
-        return to_hypotheses(self._project(self.states(x)), self._beam_size)
+        logits = self._project(self.states(x))
+        return operations.to_hypotheses(logits, self._beam_size)
 
     def states(self, x: Any) -> Any:
         """Returns what the output matrix multiplies, `[N, d_model]`."""
         return self._normalize(x)
+
+
+def _compare_steps(model: Any) -> None:
+    """Raises ValueError if a replaced part of a model needs more than a step.
+
+    Logits after three random tokens are compared.
+    """
+    decoder = model.decoder
+    layers = [model, model.target_embedding, model.target_positions, decoder]
+    classes = {type(layer) for layer in layers + decoder.layers}
+    classes |= {decoder.attention_class, decoder.feed_forward_class}
+    classes.add(decoder.residual_class)
+    ours = "keras_transformer."
+    replaced = [x for x in classes if not x.__module__.startswith(ours)]
+    if not replaced or _is_traced(model):
+        return
+    with _eager_and_exact():
+        difference, largest = _compare(model)
+    # `not`, because any comparison with NaN is False.
+    if not difference <= _TOLERANCES[model.compute_dtype] * largest:
+        names = sorted(x.__name__ for x in replaced)
+        raise ValueError(
+            "Step by step, this model must compute what it computes for all "
+            f"positions at once. Received: {', '.join(names)}, with logits "
+            f"up to {largest:.2g} that differ by {difference:.2g}. See "
+            "'Change a sub-layer' in docs/layers.md."
+        )
+
+
+def _is_traced(model: Any) -> bool:
+    """Whether JAX is tracing, so that weights have no values."""
+    if keras.backend.backend() != "jax":
+        return False
+    import jax
+
+    return isinstance(model.weights[0].value, jax.core.Tracer)
+
+
+@contextlib.contextmanager
+def _eager_and_exact() -> Iterator[None]:
+    """Runs operations outside of graphs, and on GPUs without TF32.
+
+    TF32 rounds to 10 bits, so that right code would differ as wrong code does.
+    """
+    with contextlib.ExitStack() as stack:
+        if keras.backend.backend() == "tensorflow":
+            import tensorflow as tf
+
+            settings = tf.config.experimental
+            has_tf32 = settings.tensor_float_32_execution_enabled()
+            settings.enable_tensor_float_32_execution(False)
+            stack.callback(settings.enable_tensor_float_32_execution, has_tf32)
+            stack.enter_context(tf.init_scope())
+        elif keras.backend.backend() == "jax":
+            import jax
+
+            stack.enter_context(jax.ensure_compile_time_eval())
+            stack.enter_context(jax.default_matmul_precision("highest"))
+        yield
+
+
+def _compare(model: Any) -> tuple[float, float]:
+    """Returns the largest difference of logits, and the largest logit."""
+    config = model.config
+    sizes = (config.vocab_size, config.source_vocab_size or config.vocab_size)
+    tokens = np.arange(min(sizes), dtype="int32")
+    tokens = tokens[tokens != config.pad_id]
+    source, *steps = np.random.default_rng(0).choice(tokens, (4, 2))
+    source = source[None, : config.max_length]
+    steps = steps[: config.max_length]
+    parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")  # two swap
+    decoder = StepDecoder(model, len(steps), beam_size=2, compare=False)
+    cache = decoder.init_cache(model.encode(source))
+    targets = np.zeros((2, 0), "int32")
+    for index, ids in enumerate(steps):
+        past = parents[index]
+        logits, cache = decoder.decode_step(ids[None], past[None], cache, index)
+        targets = np.concatenate([targets[past], ids[:, None]], axis=1)
+    sources = np.concatenate([source, source])
+    at_once = model({"source": sources, "target": targets})[:, -1]
+    stepwise = ops.convert_to_numpy(ops.cast(logits[0], "float32"))
+    expected = ops.convert_to_numpy(ops.cast(at_once, "float32"))
+    # A token that is forbidden has the logit -infinity in both.
+    differ = stepwise != expected
+    differences = np.abs(stepwise[differ] - expected[differ])
+    largest = np.abs(expected[np.isfinite(expected)]).max(initial=0.0)
+    return differences.max(initial=0.0), largest

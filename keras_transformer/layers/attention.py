@@ -10,11 +10,7 @@ from typing import Any
 import keras
 from keras import ops
 
-from keras_transformer.layers.common import (
-    WithScores,
-    arguments_of,
-    check_sizes,
-)
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.masks import combine_masks
 from keras_transformer.quantized import policy_of
 
@@ -76,7 +72,7 @@ def scaled_dot_product_attention(
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
-class MultiHeadAttention(WithScores):
+class MultiHeadAttention(SameShape):
     """Attention of several heads side by side (section 3.2.2).
 
     Queries, keys and values are projected; each head attends; the heads'
@@ -302,17 +298,16 @@ def broadcast_masks(attention_mask: Any, memory_mask: Any) -> Any:
 
 def check_masks(attention_mask: Any, memory_mask: Any) -> None:
     """Raises a ValueError unless the masks are boolean and of their ranks."""
-    if attention_mask is not None:
-        _check_mask("attention_mask", attention_mask, ranks=(2, 3))
-    if memory_mask is not None:
-        _check_mask("memory_mask", memory_mask, ranks=(2,))
-
-
-def _check_mask(name: str, mask: Any, ranks: tuple[int, ...]) -> None:
-    dtype = keras.backend.standardize_dtype(mask.dtype)
-    if dtype != "bool" or len(mask.shape) not in ranks:
-        raise ValueError(
-            f"{name} must be boolean (True = attend) with "
-            f"{' or '.join(map(str, ranks))} dimensions; see kt.masks. "
-            f"Received: shape {list(mask.shape)}, dtype {dtype}"
-        )
+    for name, mask, ranks in (
+        ("attention_mask", attention_mask, (2, 3)),
+        ("memory_mask", memory_mask, (2,)),
+    ):
+        if mask is None:
+            continue
+        dtype = keras.backend.standardize_dtype(mask.dtype)
+        if dtype != "bool" or len(mask.shape) not in ranks:
+            raise ValueError(
+                f"{name} must be boolean (True = attend) with "
+                f"{' or '.join(map(str, ranks))} dimensions; see kt.masks. "
+                f"Received: shape {list(mask.shape)}, dtype {dtype}"
+            )

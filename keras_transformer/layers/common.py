@@ -26,10 +26,6 @@ class SameShape(keras.layers.Layer):
         # Keras passes the first shape, or all under the names of `build`.
         return input_shape or next(iter(named.values()))
 
-
-class WithScores(SameShape):
-    """Base class: `call` has an argument `return_attention_scores`."""
-
     def compute_output_spec(self, *inputs: Any, **named: Any) -> Any:
         if named.get("return_attention_scores"):
             # More than one output: traced from `call`.

@@ -78,7 +78,6 @@ class DecoderLayer(TransformerLayer):
             self.self_attention,
             self.self_attention_norm,
             x,
-            memory=None,
             attention_mask=attention_mask,
             memory_mask=x_mask,
             training=training,

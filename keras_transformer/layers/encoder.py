@@ -78,7 +78,6 @@ class EncoderLayer(TransformerLayer):
             self.self_attention,
             self.self_attention_norm,
             x,
-            memory=None,
             attention_mask=attention_mask,
             memory_mask=combine_masks(mask, x_mask),
             training=training,

@@ -168,9 +168,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
             1; True = attend. It costs O(n^2) unless it is the same for every
             query, as `masks.padding_mask` is. A query whose keys are all
             masked gives 0.
-        memory_mask: Boolean `[B, n]`, True where `memory` may be attended to.
-            Default: the mask that Keras attached to `memory`, if any.
-        return_attention_scores: Whether the scores are returned too.
+        memory_mask: As in `MultiHeadAttention`, and so is
+            `return_attention_scores`.
 
     Returns:
         `[B, n, d_model]`; and the scores `[B, H, n, n]`, in float32.
@@ -216,12 +215,9 @@ class RestrictedSelfAttention(MultiHeadAttention):
         check_masks(attention_mask, memory_mask)
         if return_attention_scores:
             near = window_mask(ops.shape(query)[1], self.window, self.causal)
+            mask = combine_masks(near, attention_mask)
             return super().call(
-                query,
-                memory,
-                combine_masks(near, attention_mask),
-                memory_mask,
-                return_attention_scores=True,
+                query, memory, mask, memory_mask, return_attention_scores=True
             )
         key, value = self.project_memory(memory, positions_of(memory))
         query = self.project_query(query, positions_of(query))

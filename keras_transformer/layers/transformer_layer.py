@@ -7,11 +7,7 @@ from typing import Any
 import keras
 
 from keras_transformer.layers.attention import MultiHeadAttention
-from keras_transformer.layers.common import (
-    WithScores,
-    arguments_of,
-    check_sizes,
-)
+from keras_transformer.layers.common import SameShape, arguments_of, check_sizes
 from keras_transformer.layers.feed_forward import FeedForward
 from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
@@ -19,11 +15,10 @@ from keras_transformer.layers.restricted_attention import (
 )
 
 
-class TransformerLayer(WithScores):
+class TransformerLayer(SameShape):
     """Base class of encoder and decoder layers, and of their stacks.
 
-    It makes every attention, feed-forward network and residual wrapper from
-    the classes in its arguments. These sub-layers check the other arguments.
+    The classes in its arguments check the other arguments.
     """
 
     def __init__(
@@ -125,16 +120,13 @@ class TransformerLayer(WithScores):
         attention: MultiHeadAttention,
         residual: Residual,
         x: Any,
-        memory: Any,
         attention_mask: Any,
         memory_mask: Any,
         training: bool | None,
         scores: list | None,
+        memory: Any = None,  # of self-attention: its input
     ) -> Any:
-        """Calls an attention in its residual connection.
-
-        The memory of self-attention is None. `scores` gets the scores.
-        """
+        """Calls an attention in its residual. `scores` gets the scores."""
         # Keras fills in masks that are left out, and takes no None by name.
         masks = {} if memory_mask is None else {"memory_mask": memory_mask}
 
@@ -158,16 +150,12 @@ class TransformerLayer(WithScores):
     def sublayer_names(self) -> dict[str, str]:
         """Returns the names that Keras registered the three classes by."""
         name_of = keras.saving.get_registered_name
-        return {
-            "attention_class": name_of(self.attention_class),
-            "feed_forward_class": name_of(self.feed_forward_class),
-            "residual_class": name_of(self.residual_class),
-        }
+        names = ("attention_class", "feed_forward_class", "residual_class")
+        return {name: name_of(getattr(self, name)) for name in names}
 
     def get_config(self) -> dict[str, Any]:
-        names = self.sublayer_names()
-        arguments = arguments_of(self, TransformerLayer)
-        return super().get_config() | arguments | names
+        own = arguments_of(self, TransformerLayer) | self.sublayer_names()
+        return super().get_config() | own
 
 
 class Stack(TransformerLayer):
@@ -226,20 +214,18 @@ class Stack(TransformerLayer):
             self.final_norm = residual.make_norm("final_norm")
             self.final_norm.build(shapes[0])
 
-    def _call_layers(
-        self, x: Any, *inputs: Any, return_attention_scores: bool, **named: Any
-    ) -> Any:
+    def _call_layers(self, x: Any, *inputs: Any, **named: Any) -> Any:
         """Applies the layers, then the final normalization."""
-        named["return_attention_scores"] = return_attention_scores
+        has_scores = named["return_attention_scores"]
         scores = []
         for layer in self.layers:
             x = layer(x, *inputs, **named)
-            if return_attention_scores:
+            if has_scores:
                 x, *layer_scores = x
                 scores.append(layer_scores)
         if self.final_norm is not None:
             x = self.final_norm(x)
-        if return_attention_scores:
+        if has_scores:
             return x, *map(list, zip(*scores, strict=True))
         return x
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.plotting.figure_style import COLORS
+from keras_transformer.plotting.figures import COLORS
 
 if TYPE_CHECKING:
     from keras_transformer.inference.records import TranslationAttention

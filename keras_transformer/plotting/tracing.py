@@ -2,6 +2,7 @@
 
 import dataclasses
 import os
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -103,7 +104,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
         return {
             "search": dataclasses.asdict(search),
             "max_length": limit,
-            "steps": recorder.steps(state),
+            "steps": list(recorder.steps(state)),
         }
 
     return Trace(
@@ -126,8 +127,7 @@ class _Recorder:
     text: str
     num_tokens: int
 
-    def steps(self, state: BeamState) -> list[dict[str, Any]]:
-        steps = []
+    def steps(self, state: BeamState) -> Iterator[dict[str, Any]]:
         while self.searcher.can_win(state)[0]:
             log_probs, before = self.searcher.predict(state)
             candidates = self.searcher.candidates(before, log_probs)
@@ -136,16 +136,15 @@ class _Recorder:
             old = _first_row(before._replace(cache=()))
             new = _first_row(state._replace(cache=()))
             candidates = _first_row(candidates)
-            tokens = _first_row(tokens)
-            step = {
+            continuations = self._continuations(old, new, candidates)
+            live = self._live(old, _first_row(tokens), _first_row(best))
+            yield {
                 "length": int(new.index),  # of the hypotheses after this step
                 "length_penalty": self._penalty(new.index),
-                "hypotheses": self._live(old, tokens, _first_row(best)),
-                "continuations": self._continuations(old, new, candidates),
-                "finished": self._finished(new),
+                "hypotheses": live,
+                "continuations": list(continuations),
+                "finished": list(self._finished(new)),
             }
-            steps.append(step)
-        return steps
 
     def _live(
         self, state: BeamState, tokens: np.ndarray, log_probs: np.ndarray
@@ -163,12 +162,11 @@ class _Recorder:
 
     def _continuations(
         self, before: BeamState, after: BeamState, candidates: Candidates
-    ) -> list[dict[str, Any]]:
+    ) -> Iterator[dict[str, Any]]:
         """Describes the 2K best hypotheses that are one token longer."""
         is_live = np.isfinite(after.live_log_probs)
         live_ids = after.last_ids[is_live]
         live = set(zip(live_ids, after.parents[is_live], strict=True))
-        continuations = []
         for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
             token_id = candidates.tokens[rank]
             parent = candidates.parents[rank]
@@ -178,7 +176,7 @@ class _Recorder:
             if is_best and token_id == self.searcher.ids.eos_id:
                 fate = "finished"
             gained = log_prob - before.live_log_probs[parent]
-            continuation = {
+            yield {
                 "parent": int(parent),  # index of the hypothesis it continues
                 "token": self._token(token_id, gained),
                 "log_prob": float(log_prob),
@@ -186,27 +184,22 @@ class _Recorder:
                 "score": float(log_prob) / self._penalty(after.index),
                 "fate": fate,
             }
-            continuations.append(continuation)
-        return continuations
 
-    def _finished(self, state: BeamState) -> list[dict[str, Any]]:
+    def _finished(self, state: BeamState) -> Iterator[dict[str, Any]]:
         """Describes the K best so far; a later one may be better."""
         tokenizer = self.translator.tokenizer
-        finished = []
         for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
             ids = state.finished_ids[slot, : state.finished_lengths[slot]]
             text, _ = self.translator.task.decode(tokenizer, ids, self.text)
             penalty = self._penalty(len(ids))
             score = float(state.finished_scores[slot])
-            hypothesis = {
+            yield {
                 "pieces": self._pieces(ids),
                 "text": text,
                 "log_prob": score * penalty,
                 "length_penalty": penalty,
                 "score": score,
             }
-            finished.append(hypothesis)
-        return finished
 
     def _pieces(self, ids: Any) -> list[str]:
         return self.translator.tokenizer.target.pieces(np.asarray(ids))

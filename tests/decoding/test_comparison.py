@@ -9,7 +9,7 @@ from helpers import randomise
 from keras import ops
 
 import keras_transformer as kt
-from keras_transformer.decoding import StepDecoder, comparison
+from keras_transformer.decoding import StepDecoder, step
 
 CONFIG = kt.TransformerConfig(
     vocab_size=13, num_layers=1, d_model=8, d_ff=16, num_heads=2
@@ -133,7 +133,7 @@ def test_a_part_that_uses_positions_is_accepted():
 
 
 def test_models_of_this_library_are_not_compared(monkeypatch):
-    monkeypatch.setattr(comparison, "_compare", None)
+    monkeypatch.setattr(step, "_compare", None)
     StepDecoder(made(), 5, 1)
 
 

@@ -1,27 +1,124 @@
-"""Heat maps with tokens on their axes, like the paper's Figures 3 to 5."""
+"""Figures: their style and files, the curves of a training, and attention.
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+Figures are matplotlib's, and belong to no window.
+"""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from keras_transformer.plotting.figure_style import FONT_POINTS, new_figure
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write, check_output
+from keras_transformer.support.startup import explain_missing_packages
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from keras_transformer.inference.records import TranslationAttention
 
-# Sizes are in inches.
+# By Okabe and Ito: distinct for colour-blind people, on white and on black.
+COLORS = "#0072b2 #d55e00 #009e73 #cc79a7 #56b4e9 #e69f00 #7f7f7f".split()
+FONT_POINTS = 8
+LEGEND = {"fontsize": FONT_POINTS, "frameon": False}
+
+# Of heat maps, in inches.
 _CELL = 0.16  # a line of text
 _SMALLEST_MAP = 2.0
 _LABELS = 1.8  # next to a map
-_SMALLEST_WIDTH = 5.0
-_SMALLEST_HEIGHT = 4.0
 _LONGEST_LABEL = 20  # characters
 _MOST_TOKENS = 80  # 16 heads are then 9,000 pixels wide
+
+
+def save_figure(
+    figure: "Figure",
+    path: str | os.PathLike,
+    title: str | None = None,
+    description: str | None = None,
+) -> None:
+    """Writes a figure to a file atomically.
+
+    Args:
+        figure: Any matplotlib figure.
+        path: The file. Its suffix chooses the format: `.png`, `.pdf` or
+            `.svg`. An existing file is replaced.
+        title: Title in the metadata, such as the source of a translation.
+        description: Description in the metadata.
+
+    Raises:
+        InputError: If the suffix or the folder is wrong.
+    """
+    check_output(path, (".png", ".pdf", ".svg"))
+    file_format = Path(path).suffix.lower()[1:]
+    name = "Subject" if file_format == "pdf" else "Description"
+    metadata = {"Title": title, name: description}
+    metadata = {key: text for key, text in metadata.items() if text is not None}
+    with atomic_write(path) as partial:
+        figure.savefig(partial, format=file_format, metadata=metadata)
+
+
+def new_figure(width: float, height: float, title: str) -> "Figure":
+    """Returns a figure with a size in inches, laid out by matplotlib."""
+    with explain_missing_packages():
+        from matplotlib.figure import Figure
+    figure = Figure(figsize=(width, height), dpi=150, layout="constrained")
+    figure.suptitle(title, fontsize=FONT_POINTS + 3, parse_math=False)
+    return figure
+
+
+def style_axes(axes: Any, x_label: str, y_label: str) -> None:
+    """Prepares axes for curves: colors, labels and a grid."""
+    axes.set_prop_cycle(color=COLORS)
+    axes.set_xlabel(x_label, fontsize=FONT_POINTS)
+    axes.set_ylabel(y_label, fontsize=FONT_POINTS)
+    axes.tick_params(labelsize=FONT_POINTS)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.grid(color="0.9")
+    axes.set_axisbelow(True)
+
+
+def training_figure(
+    rows: Sequence[Mapping[str, float]], title: str, score: str
+) -> "Figure":
+    """Plots the rows of a run's `log.csv`.
+
+    Shows the negative log-likelihood in training (with dropout) and in
+    validation, and the score of greedy validation outputs, if they were
+    measured.
+
+    Args:
+        rows: The rows of `log.csv`, as numbers by column.
+        title: Title, such as the name of the run.
+        score: Name of the score, such as `"BLEU"`.
+
+    Raises:
+        InputError: If there are no rows.
+    """
+    if not rows:
+        raise InputError(
+            "A curve needs at least one finished epoch. Received: an empty log"
+        )
+    measured = set().union(*rows)
+    panels = {}
+    if measured & {"nll", "val_nll"}:
+        nats = {"training": "nll", "validation": "val_nll"}
+        panels["nats per target token"] = nats
+    if "val_score" in measured:
+        panels[score] = {"validation, greedy": "val_score"}
+    figure = new_figure(4.2 * len(panels), 3, title)
+    grid = figure.subplots(1, len(panels), squeeze=False)[0]
+    for axes, (label, lines) in zip(grid, panels.items(), strict=True):
+        style_axes(axes, "step", label)
+        for line, name in lines.items():
+            logged = [row for row in rows if name in row]
+            steps = [row["step"] for row in logged]
+            if logged:
+                axes.plot(steps, [row[name] for row in logged], label=line)
+        axes.legend(**LEGEND)
+    return figure
 
 
 def translation_figure(
@@ -106,11 +203,8 @@ def attention_figure(
     grid_rows = -(-len(scores) // grid_columns)
     width = grid_columns * (max(len(columns) * _CELL, _SMALLEST_MAP) + _LABELS)
     height = grid_rows * (max(len(rows) * _CELL, _SMALLEST_MAP) + _LABELS)
-    figure = new_figure(
-        max(width, _SMALLEST_WIDTH), max(height, _SMALLEST_HEIGHT), title
-    )
-    rows = _labels(rows)
-    columns = _labels(columns)
+    figure = new_figure(max(width, 5.0), max(height, 4.0), title)
+    rows, columns = _labels(rows), _labels(columns)
     style = {"fontsize": FONT_POINTS + 1, "parse_math": False}
     figure.supylabel(axis_labels[0], **style)
     figure.supxlabel(axis_labels[1], **style)

@@ -1,15 +1,72 @@
+import re
+import sys
 import types
 
 import numpy as np
 import pytest
 
-from keras_transformer.plotting.heat_maps import (
+from keras_transformer.plotting.figures import (
     attention_figure,
+    new_figure,
+    save_figure,
+    training_figure,
     translation_figure,
 )
 from keras_transformer.support.errors import InputError
 
 pytest.importorskip("matplotlib")
+
+
+@pytest.fixture
+def figure():
+    return new_figure(1, 1, "a")
+
+
+@pytest.mark.parametrize(
+    "name, start", [("a.png", b"\x89PNG"), ("a.PDF", b"%PDF"), ("a.svg", b"<?")]
+)
+def test_the_suffix_chooses_the_format(figure, tmp_path, name, start):
+    save_figure(figure, tmp_path / name, "a title", "a description")
+    found = (tmp_path / name).read_bytes()
+    assert found.startswith(start)
+    assert b"a title" in found and b"a description" in found
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a", "missing/a.png"])
+def test_an_invalid_file_name(figure, tmp_path, name):
+    with pytest.raises(InputError, match=re.escape(name)):
+        save_figure(figure, tmp_path / name)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_without_matplotlib_the_extra_is_named(monkeypatch):
+    for name in ("matplotlib", "matplotlib.figure"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    monkeypatch.setattr(sys, "meta_path", [])  # nothing else is found
+    with pytest.raises(InputError, match=r"\.\[plot\]"):
+        new_figure(1, 1, "a")
+
+
+def test_training_curves():
+    rows = [
+        {"step": 10.0, "nll": 3.0, "val_nll": 4.0, "val_score": 1.0},
+        {"step": 20.0, "nll": 2.0, "val_nll": 3.5, "val_score": 5.0},
+    ]
+    figure = training_figure(rows, "a run", "BLEU")
+    losses, bleu = figure.axes
+    drawn = [line.get_xydata().tolist() for line in losses.lines]
+    assert drawn == [[[10, 3], [20, 2]], [[10, 4], [20, 3.5]]]
+    (line,) = bleu.lines
+    assert line.get_xydata().tolist() == [[10, 1], [20, 5]]
+    assert bleu.get_ylabel() == "BLEU"
+
+
+def test_curves_without_validation():
+    (axes,) = training_figure([{"step": 10.0, "nll": 3.0}], "a run", "F1").axes
+    assert [text.get_text() for text in axes.get_legend().texts] == ["training"]
+    with pytest.raises(InputError, match="empty log"):
+        training_figure([], "a run", "F1")
 
 
 def softmax_scores(heads, rows, columns):
