@@ -169,7 +169,7 @@ def _memory(
     memory_heads = IndexedHeads(model.config.decoder.num_heads, inputs)
     # Prepares the weights once, outside the graph.
     with tf.init_scope():
-        embed = parts.prepare_embedding(
+        embed = parts.PreparedEmbedding(
             model.embedding, model.source_positions, max_length, "float32"
         )
         stack = model.encoder.layers

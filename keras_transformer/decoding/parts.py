@@ -1,15 +1,14 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
 A part is plain if its class is this library's and its dense layers are Keras'
-own, without LoRA and quantization. A plain part is prepared: it becomes a few
-operations on its current weights. Others are called.
+own, without LoRA and quantization. A plain part becomes a `Prepared...` object:
+a few operations on its current weights. Others become a `Called...` object.
 
 Letters as in `decoding/step.py`.
 """
 
 import dataclasses
 import functools
-from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -179,50 +178,72 @@ def _prepare_attention(
     return CalledAttention(layer, heads.beam_size, is_cross)
 
 
-def _called(layer: Function, beam_size: Any) -> Function:
-    """Returns a function of rows that calls a layer with hypotheses."""
-    return lambda x: to_rows(layer(to_hypotheses(x, beam_size)))
+@dataclasses.dataclass(frozen=True)
+class CalledLayer:
+    """Calls a layer of `[B, K, n]` with rows `[N, n]`."""
 
+    layer: Function
+    beam_size: Any
 
-def _prepare_residual(residual: keras.layers.Layer, beam_size: Any) -> Callable:
-    """Returns a function of rows and a sub-layer, which takes rows, too."""
-    if type(residual) is Residual:
-        norm = prepare_normalization(residual.norm)
+    def __call__(self, x: Any, sublayer: Function | None = None) -> Any:
+        """A residual connection also takes a function of rows."""
 
-        def prepared(x: Any, sublayer: Function) -> Any:
-            if residual.norm_first:
-                return x + sublayer(norm(x))
-            return norm(x + sublayer(x))
-
-        return prepared
-
-    def called(x: Any, sublayer: Function) -> Any:
         def called_sublayer(x: Any) -> Any:
-            return to_hypotheses(sublayer(to_rows(x)), beam_size)
+            return to_hypotheses(sublayer(to_rows(x)), self.beam_size)
 
-        x = to_hypotheses(x, beam_size)
-        return to_rows(residual(x, sublayer=called_sublayer))
+        x = to_hypotheses(x, self.beam_size)
+        if sublayer is None:
+            return to_rows(self.layer(x))
+        return to_rows(self.layer(x, sublayer=called_sublayer))
 
-    return called
+
+@dataclasses.dataclass(frozen=True)
+class PreparedFeedForward:
+    """`FeedForward`."""
+
+    inner: Function
+    outer: Function
+
+    def __call__(self, x: Any) -> Any:
+        return self.outer(self.inner(x))
+
+
+@dataclasses.dataclass(frozen=True)
+class PreparedResidual:
+    """`Residual` without dropout."""
+
+    norm: Function
+    norm_first: bool
+
+    def __call__(self, x: Any, sublayer: Function) -> Any:
+        if self.norm_first:
+            return x + sublayer(self.norm(x))
+        return self.norm(x + sublayer(x))
+
+
+class PreparedNormalization:
+    """`keras.layers.LayerNormalization`, with float32 weights."""
+
+    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
+        self._gamma = ops.cast(layer.gamma.value, "float32")
+        self._beta = ops.cast(layer.beta.value, "float32")
+        self._epsilon = layer.epsilon
+
+    def __call__(self, x: Any) -> Any:
+        values = ops.cast(x, "float32")
+        mean, variance = ops.moments(values, [-1], keepdims=True)
+        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
+        normal = values * factor + (self._beta - mean * factor)
+        return ops.cast(normal, x.dtype)
 
 
 def prepare_normalization(layer: keras.layers.Layer | None) -> Function:
     """Returns a function of rows, which are not changed without a layer."""
     if layer is None:
         return keras.activations.linear
-    if type(layer) is not keras.layers.LayerNormalization:
-        return layer
-    gamma = ops.cast(layer.gamma.value, "float32")
-    beta = ops.cast(layer.beta.value, "float32")
-
-    def normalize(x: Any) -> Any:
-        values = ops.cast(x, "float32")
-        mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + layer.epsilon) * gamma
-        normal = values * factor + (beta - mean * factor)
-        return ops.cast(normal, x.dtype)
-
-    return normalize
+    if type(layer) is keras.layers.LayerNormalization:
+        return PreparedNormalization(layer)
+    return layer
 
 
 class PreparedLayer:
@@ -231,26 +252,30 @@ class PreparedLayer:
     def __init__(
         self, layer: EncoderLayer | DecoderLayer, heads: HeadLayout, dtype: str
     ) -> None:
-        beam_size = heads.beam_size
+        def prepared(residual: keras.layers.Layer) -> Any:
+            if type(residual) is not Residual:
+                return CalledLayer(residual, heads.beam_size)
+            norm = prepare_normalization(residual.norm)
+            return PreparedResidual(norm, residual.norm_first)
+
         self.self_attention = _prepare_attention(
             layer.self_attention, heads, dtype, is_cross=False
         )
-        norm = layer.self_attention_norm
-        self._self_residual = _prepare_residual(norm, beam_size)
+        self._self_residual = prepared(layer.self_attention_norm)
         self.cross_attention = None
         if isinstance(layer, DecoderLayer):
             self.cross_attention = _prepare_attention(
                 layer.cross_attention, heads, dtype, is_cross=True
             )
-            norm = layer.cross_attention_norm
-            self._cross_residual = _prepare_residual(norm, beam_size)
-        self._residual = _prepare_residual(layer.feed_forward_norm, beam_size)
+            self._cross_residual = prepared(layer.cross_attention_norm)
+        self._residual = prepared(layer.feed_forward_norm)
         network = layer.feed_forward
-        self._feed_forward = _called(network, beam_size)
+        self._feed_forward: Function = CalledLayer(network, heads.beam_size)
         if type(network) is FeedForward:
-            inner = prepare_dense(network.inner, dtype)
-            outer = prepare_dense(network.outer, dtype)
-            self._feed_forward = lambda x: outer(inner(x))
+            self._feed_forward = PreparedFeedForward(
+                prepare_dense(network.inner, dtype),
+                prepare_dense(network.outer, dtype),
+            )
 
     @property
     def has_plain_attention(self) -> bool:
@@ -283,39 +308,46 @@ class PreparedLayer:
         return self._residual(x, self._feed_forward)
 
 
-def prepare_embedding(
-    layer: keras.layers.Layer,
-    positions: PositionalEncoding,
-    max_length: Any,
-    dtype: str,
-) -> Callable[[Any, Any], Any]:
-    """Returns a function that embeds ids, and adds their positions.
+class PreparedEmbedding:
+    """Embeds ids and adds their positions."""
 
-    It takes ids `[B, K]` and their position, a scalar or `[N]`, and returns
-    `[N, d_model]`.
-    """
-    vectors = positions.vectors(ops.arange(max_length))
-    vectors = ops.cast(vectors, dtype)
-    embeddings = None
-    if type(layer) is TiedEmbedding:
-        embeddings = operations.tensor(layer.embeddings.value)
+    def __init__(
+        self,
+        layer: keras.layers.Layer,
+        positions: PositionalEncoding,
+        max_length: Any,
+        dtype: str,
+    ) -> None:
+        vectors = positions.vectors(ops.arange(max_length))
+        self._vectors = ops.cast(vectors, dtype)
+        self._layer = layer
+        self._dtype = dtype
+        self._embeddings = None
+        if type(layer) is TiedEmbedding:
+            self._embeddings = operations.tensor(layer.embeddings.value)
 
-    def embed(ids: Any, index: Any) -> Any:
-        if embeddings is None:
-            x = to_rows(layer(ids))
+    def __call__(self, ids: Any, index: Any) -> Any:
+        """Returns `[N, d_model]` for ids `[B, K]`.
+
+        Args:
+            ids: The ids.
+            index: Their position: a scalar, or `[N]`.
+        """
+        if self._embeddings is None:
+            x = to_rows(self._layer(ids))
         else:
-            x = operations.take(embeddings, ops.reshape(ids, (-1,)), axis=0)
-            x = ops.cast(x, dtype) * layer.factor
-        return x + operations.take(vectors, index, axis=0)
-
-    return embed
+            x = operations.take(
+                self._embeddings, ops.reshape(ids, (-1,)), axis=0
+            )
+            x = ops.cast(x, self._dtype) * self._layer.factor
+        return x + operations.take(self._vectors, index, axis=0)
 
 
 def prepare_logits(model: Any, beam_size: Any) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return _called(model.logits, beam_size)
+        return CalledLayer(model.logits, beam_size)
     matrix, bias = projection
     dtype = model.compute_dtype
     matrix = in_dtype(operations.tensor(matrix.value), dtype)

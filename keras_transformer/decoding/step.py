@@ -53,7 +53,7 @@ class StepDecoder:
         compare: Whether to verify replaced classes, by decoding three tokens.
 
     Attributes:
-        embed: Embeds ids; see `parts.prepare_embedding`.
+        embed: Embeds ids; see `parts.PreparedEmbedding`.
         layers: The decoder's layers, each a `parts.PreparedLayer`.
 
     Raises:
@@ -87,7 +87,7 @@ class StepDecoder:
         heads = heads or operations.HeadLayout(beam_size, num_heads)
         self._beam_size = beam_size
         self._window = model.config.attention_window
-        self.embed = parts.prepare_embedding(
+        self.embed = parts.PreparedEmbedding(
             model.target_embedding, model.target_positions, max_length, dtype
         )
         self.layers = [
