@@ -1,7 +1,4 @@
-"""Makes shortlists from pairs of texts, or from Marian's lexical tables.
-
-Translation uses them with the class in litert/shortlist.py.
-"""
+"""Makes shortlists from pairs of texts, or from Marian's lexical tables."""
 
 import itertools
 import os

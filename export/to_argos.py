@@ -37,7 +37,8 @@ def save_argos(
     files.check_output(path, [".argosmodel"])
     files.check_free(path)
     source, target = translator.languages
-    tokenizer, config = translator.tokenizer, translator.model.config
+    tokenizer = translator.tokenizer
+    config = translator.model.config
     problems = list(to_ctranslate2.find_problems(translator))
     if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
         problems.append(f"source={source}, target={target}")

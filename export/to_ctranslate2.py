@@ -65,11 +65,10 @@ def save_ctranslate2(
 
     def write(folder: Path) -> dict[str, Any]:
         tokenizer.save_files(folder)
-        metadata = write_model(translator, dtype, folder)
         if shortlist is not None:
             mapping = _vocabulary_map(shortlist, tokenizer)
             (folder / "vmap.txt").write_text(mapping, "utf-8")
-        return metadata
+        return write_model(translator, dtype, folder)
 
     def split(texts: Sequence[str]) -> list[list[str]]:
         ids = tokenizer.encode_sources(texts)

@@ -148,12 +148,14 @@ def _special_ids(config: TransformerConfig) -> dict[str, int]:
 
 def _generation(translator: Translator) -> dict[str, Any]:
     """Returns the content of generation_config.json."""
-    config, ids = translator.model.config, translator.engine.special_ids
+    config = translator.model.config
+    banned_ids = translator.engine.special_ids.banned_ids
     search = converted(translator.search, BeamSearch)
     # transformers has a single limit: use the limit of the longest source.
     limit = int(search.length_factor * translator.max_length)
     limit = min(max(limit + search.extra_length, 1), translator.max_length)
-    alpha, early_stopping = search.alpha, search.stop == "finished"
+    alpha = search.alpha
+    early_stopping = search.stop == "finished"
     if search.length_penalty == "wu":
         # At usual lengths a power with two thirds of alpha ranks alike. Its
         # exact bound is too loose to stop a search early.
@@ -162,7 +164,7 @@ def _generation(translator: Translator) -> dict[str, Any]:
         early_stopping = "never"
     return {
         **_special_ids(config),
-        "bad_words_ids": [[i] for i in ids.banned_ids],
+        "bad_words_ids": [[i] for i in banned_ids],
         "max_length": limit + 1,  # counts the start token
         "num_beams": search.beam_size,
         "no_repeat_ngram_size": search.no_repeat_ngram,
@@ -182,18 +184,14 @@ def _tokenizer_files(translator: Translator) -> dict[str, dict[str, Any]]:
     if tokenizer.bos_id not in (tokenizer.pad_id, tokenizer.eos_id):
         special["bos_token"] = target[tokenizer.bos_id]
     source_language, target_language = translator.languages
-    settings = {
+    files = {"vocab.json": _table(source), "special_tokens_map.json": special}
+    files["tokenizer_config.json"] = special | {
         "tokenizer_class": "MarianTokenizer",
         "model_max_length": translator.max_length,
         "separate_vocabs": source != target,
         "source_lang": source_language,
         "target_lang": target_language,
         "clean_up_tokenization_spaces": False,
-    }
-    files = {
-        "vocab.json": _table(source),
-        "special_tokens_map.json": special,
-        "tokenizer_config.json": special | settings,
     }
     if source != target:
         files["target_vocab.json"] = _table(target)
@@ -247,7 +245,8 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     model = dataclasses.replace(read, config=config).load_model()
     # The import gives banned tokens a bias that forbids them.
     banned = list(translator.engine.special_ids.banned_ids)
-    bias, own = (x.output_embedding.bias for x in (model, translator.model))
+    bias = model.output_embedding.bias
+    own = translator.model.output_embedding.bias
     values = to_numpy(bias).copy()
     values[banned] = 0 if own is None else to_numpy(own)[banned]
     bias.assign(values)

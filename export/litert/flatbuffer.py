@@ -42,7 +42,8 @@ def with_placeholders(content: bytes) -> bytes:
             tensor.shape = np.array([LENGTH, tensor.shape[1]], np.int32)
             buffer = model.buffers[tensor.buffer]
             buffer.data = None
-            buffer.offset, buffer.size = OFFSET, SIZE
+            buffer.offset = OFFSET
+            buffer.size = SIZE
     content = _packed(model)
     return content + bytes(-len(content) % 64)  # the rows are aligned
 

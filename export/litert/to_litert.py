@@ -59,10 +59,10 @@ def save_litert(
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")
     search = converted(translator.search, BeamSearch)
-    largest = max(search.beam_size, 4)  # the largest beam size
+    largest_beam_size = max(search.beam_size, 4)
     special_ids = translator.engine.special_ids
     # K hypotheses need 2K continuations that are not banned.
-    candidates = 2 * largest + len(special_ids.banned_ids)
+    candidates = 2 * largest_beam_size + len(special_ids.banned_ids)
     if search.no_repeat_ngram:  # may ban one token per previous token
         candidates += translator.max_length
 
@@ -83,7 +83,7 @@ def save_litert(
             "search": dataclasses.asdict(search),
             "model_sha256": hashlib.sha256(content).hexdigest(),
             "attention_window": translator.model.config.attention_window,
-            "largest_beam_size": largest,
+            "largest_beam_size": largest_beam_size,
             **special_ids._asdict(),
         }
 

@@ -35,7 +35,6 @@ SIGNATURES = {  # their inputs
         tf.TensorSpec([], tf.float32, "length_factor"),
     ],
 }
-_REQUIRED = ("serving_default", "score")
 
 
 def _checked(settings: Search) -> list[tf.Operation]:
@@ -66,7 +65,8 @@ class Signatures(tf.Module):
 
     def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
         """Returns functions by name: all, or `names` and the required ones."""
-        names = SIGNATURES if names is None else [*_REQUIRED, *names]
+        required = ["serving_default", "score"]
+        names = SIGNATURES if names is None else [*required, *names]
         functions = {}
         for name in names:
             check_values(one_of(*SIGNATURES), signatures=name)

@@ -223,7 +223,8 @@ class Tokenizer:
         """Raises InputError if a source lacks its language or it is unknown.
 
         A source needs a language if there are several and none is set, unless
-        it is blank. `sources` may be None for any text.
+        it is blank. `sources` may be None for any text. `first` is the number
+        of the first source in messages.
         """
         if sources is not None and self.normalizes_sources:
             sources = map(normalization.normalize_source, sources)
