@@ -23,6 +23,15 @@ _ALIKE = (
     "/\u2044\u2215",
 )
 
+# Code points of the blocks with characters that NFKC changes.
+_MAY_CHANGE = (
+    range(0xA0, 0x3400),
+    range(0xA640, 0xAC00),
+    range(0xF900, 0x11000),
+    range(0x1CC00, 0x20000),
+    range(0x2F800, 0x2FA20),
+)
+
 
 def normalize_source(text: str) -> str:
     """Returns a source with plain spaces and without invisible characters."""
@@ -60,7 +69,7 @@ class Replacements:
             usual = next((x for x in alike if x in known), None)
             if usual is not None:
                 table |= {x: usual for x in alike if x not in known}
-        for character in map(chr, range(0x30000)):  # NFKC keeps all above
+        for character in map(chr, itertools.chain(*_MAY_CHANGE)):
             if unicodedata.is_normalized("NFKC", character):
                 continue
             form = unicodedata.normalize("NFKC", character)
