@@ -12,6 +12,7 @@ from helpers import TENSORFLOW_ONLY
 from padded_search import numpy_engine
 
 import keras_transformer as kt
+from keras_transformer.text.ids import SpecialIds
 
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
@@ -39,8 +40,11 @@ def test_the_search_is_the_same_on_every_backend():
     for weight in model.weights:
         if len(weight.shape) == 2:
             weight.assign(random.normal(0, 0.3, weight.shape))
-    ids = dict(pad_id=0, unk_id=1, bos_id=2, eos_id=3, vocab_size=30)
-    tokenizer = SimpleNamespace(**ids, source=SimpleNamespace(vocab_size=30))
+    tokenizer = SimpleNamespace(
+        **dict(pad_id=0, bos_id=2, eos_id=3, vocab_size=30),
+        source=SimpleNamespace(vocab_size=30),
+        special_ids=SpecialIds(2, 3, 0, banned_ids=(0, 1, 2)),
+    )
     engine = numpy_engine(model, tokenizer)
     sources = [[4, 5, 6, 3], [7, 8, 9, 10, 11, 3], [29, 3]]
     limits = np.array([4, 4, 3])
