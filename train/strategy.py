@@ -6,6 +6,8 @@ import logging
 import os
 import signal
 import threading
+import zlib
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -157,3 +159,19 @@ def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
         return value
     with strategy.scope():  # a new variable has the chief's value everywhere
         return tf.Variable(value).numpy()
+
+
+def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
+    """Raises InputError unless this worker has the chief's arguments.
+
+    Collective: every worker must call it, the chief once its run exists. Paths
+    may differ.
+    """
+    paths = ("data", "corpora", "init_from", "tokenizer")
+    text = str({x: y for x, y in sorted(values.items()) if x not in paths})
+    digest = np.array(zlib.crc32(text.encode()), np.int64)
+    if digest != broadcast_from_chief(strategy, digest):
+        raise InputError(
+            "All workers must have the same arguments. Received: "
+            f"worker {worker(strategy).index} with {text}"
+        )

@@ -8,8 +8,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, locked
@@ -111,7 +109,10 @@ def train(
                 _create(request, Path(output), worker.count)
             stack.enter_context(locked(output))
         # The other workers wait here until the chief has created the run.
-        strategies.broadcast_from_chief(strategy, np.array(0))
+        arguments = request.arguments()
+        if isinstance(corpus, PreparedCorpus):
+            del arguments["data"]  # the content is compared
+        strategies.check_same_request(strategy, arguments)
         run = Run.open(output)
         request.check_resumes(run, worker.count)
         _resume(run, request, strategy)

@@ -106,6 +106,8 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names a flag instead of an argument.
     """
+    if "" in arguments:  # as of an unset variable of the shell
+        raise InputError("No argument of a command must be empty.")
     app.config = None
     app.help_formatter = _CommonFlags(column_specs=_COLUMNS)
     if not arguments or arguments[0].startswith("-"):

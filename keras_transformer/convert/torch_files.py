@@ -84,6 +84,8 @@ def read_zip(file: Path) -> Readers:
     def read_storage(storage: _Storage) -> np.ndarray:
         entry = f"{name.removesuffix('.pkl')}/{storage.key}"
         with zipfile.ZipFile(file) as archive:
+            if archive.getinfo(entry).compress_type != zipfile.ZIP_STORED:
+                raise ValueError(f"{entry} is compressed")
             return np.frombuffer(archive.read(entry), storage.dtype)
 
     return {x: partial(_view, y, read_storage) for x, y in state.items()}

@@ -241,10 +241,10 @@ class MultiHeadAttention(SameShape):
             Output and scores, as `call` with `return_attention_scores` does.
 
         Raises:
-            ValueError: If a mask is not boolean, or has too many or too few
-                dimensions.
+            ValueError: If a mask is not boolean or its shape is wrong.
         """
-        check_masks(attention_mask, memory_mask)
+        sizes = (*query.shape[:2], key.shape[2])
+        check_masks(sizes, attention_mask, memory_mask)
         if positions is None:
             positions = (positions_of(query), positions_of(key, axis=2))
         query = self.project_query(query, positions[0])
@@ -296,18 +296,21 @@ def broadcast_masks(attention_mask: Any, memory_mask: Any) -> Any:
     return combine_masks(attention_mask, memory_mask)
 
 
-def check_masks(attention_mask: Any, memory_mask: Any) -> None:
-    """Raises a ValueError unless the masks are boolean and of their ranks."""
-    for name, mask, ranks in (
-        ("attention_mask", attention_mask, (2, 3)),
-        ("memory_mask", memory_mask, (2,)),
+def check_masks(sizes: tuple, attention_mask: Any, memory_mask: Any) -> None:
+    """Raises a ValueError unless the masks are boolean and fit B, T and S."""
+    for name, mask, ranks, shape in (
+        ("attention_mask", attention_mask, (2, 3), sizes),
+        ("memory_mask", memory_mask, (2,), (sizes[0], sizes[2])),
     ):
         if mask is None:
             continue
         dtype = keras.backend.standardize_dtype(mask.dtype)
-        if dtype != "bool" or len(mask.shape) not in ranks:
+        # The last dimensions are compared, as in broadcasting.
+        pairs = zip(tuple(mask.shape)[::-1], shape[::-1], strict=False)
+        fits = all(x in (1, None, y) or y is None for x, y in pairs)
+        if dtype != "bool" or len(mask.shape) not in ranks or not fits:
             raise ValueError(
-                f"{name} must be boolean (True = attend) with "
-                f"{' or '.join(map(str, ranks))} dimensions; see kt.masks. "
-                f"Received: shape {list(mask.shape)}, dtype {dtype}"
+                f"{name} must be boolean (True = attend) and fit {list(shape)}."
+                f" Received: shape {list(mask.shape)}, dtype {dtype}. For ids "
+                "[B, S], kt.masks.padding_mask makes a mask [B, 1, S]."
             )

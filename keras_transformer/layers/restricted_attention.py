@@ -212,7 +212,7 @@ class RestrictedSelfAttention(MultiHeadAttention):
                 "A window needs a memory as long as the query. Received: "
                 f"lengths {lengths}. Use MultiHeadAttention instead."
             )
-        check_masks(attention_mask, memory_mask)
+        check_masks((query.shape[0], *lengths), attention_mask, memory_mask)
         if return_attention_scores:
             near = window_mask(ops.shape(query)[1], self.window, self.causal)
             mask = combine_masks(near, attention_mask)

@@ -193,6 +193,11 @@ def attention_figure(
         InputError: If there are more than 80 tokens.
     """
     scores = np.asarray(scores, dtype="float32")
+    if scores.shape[1:] != (len(rows), len(columns)):
+        raise ValueError(
+            "scores must have the shape [H, rows, columns]. Received: "
+            f"{scores.shape} with {len(rows)} rows, {len(columns)} columns"
+        )
     if max(len(rows), len(columns)) > _MOST_TOKENS:
         raise InputError(
             f"A figure shows at most {_MOST_TOKENS} tokens per side. Received: "

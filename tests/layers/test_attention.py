@@ -211,6 +211,8 @@ def test_projections_start_as_columns_of_one_matrix():
 @pytest.mark.parametrize(
     ("masks", "received"),
     (
+        ((np.ones((2, 4), bool),), r"\[2, 4\]"),
+        ((np.ones((2, 3, 5), bool),), r"\[2, 3, 5\]"),
         ((np.ones((2, 2, 3, 4), bool),), r"\[2, 2, 3, 4\]"),
         ((np.ones(4, bool),), r"\[4\]"),
         # An additive mask, which would mean the opposite.

@@ -37,8 +37,13 @@ def open_folder(
     }
     languages = sorted({name.partition(".")[2] for name in files})
     content = f"The folder contains files for: {', '.join(languages) or 'none'}"
+    if source is not None and source == target:
+        raise InputError(
+            f"must differ from the source. Received: {target} for both.",
+            argument="target",
+        )
     splits = {}
-    for split in SPLITS:
+    for split in SPLITS if source and target else ():
         sides = [f"{split}.{source}", f"{split}.{target}"]
         present = [os.path.join(folder, files[x]) for x in sides if x in files]
         if len(present) == 2:
