@@ -39,11 +39,12 @@ class Fields(griffe.Extension):
 
 
 def _default_values(cls: griffe.Class, record: type) -> None:
-    """Takes the default values of the imported class."""
+    """Takes the default values of the imported class's own fields."""
     for field in dataclasses.fields(record):
         is_required = field.default is dataclasses.MISSING
         value = None if is_required else repr(field.default)
-        cls.members[field.name].value = value
+        if field.name in cls.members:  # not inherited
+            cls.members[field.name].value = value
 
 
 def _commented_fields(cls: griffe.Class, node: ast.ClassDef) -> str:
