@@ -51,7 +51,7 @@ def check(client, path):
         for texts in (TEXTS, ()):
             inputs = inputs_for(specs, np.array(texts, object))
             tensors = {x: tf.constant(inputs[x], specs[x].dtype) for x in specs}
-            found = client.predict(name, **inputs)
+            found = client.predict(name, inputs)
             check_same(found, signature(**tensors))
             yield f"{name}: {len(texts)} texts, same outputs"
         for value in (
@@ -60,9 +60,9 @@ def check(client, path):
             np.array([1, 2], np.int32),
         ):
             inputs = inputs_for(specs, value)
-            check_error("INVALID_ARGUMENT", client.predict, name, **inputs)
+            check_error("INVALID_ARGUMENT", client.predict, name, inputs)
             yield f"{name}: error for inputs {value.tolist()}"
-        check_error("INVALID_ARGUMENT", client.predict, name)
+        check_error("INVALID_ARGUMENT", client.predict, name, {})
         yield f"{name}: error without inputs"
     server, name = client.name.split("/")[2:4]
     for model in ("no-model", f"{name}/{2**31}"):
@@ -91,10 +91,10 @@ def check_same(found, expected):
             assert value.tolist() == reference.tolist(), name
 
 
-def check_error(code, call, *args, **inputs):
+def check_error(code, call, *args):
     """Checks that a call fails with a status code."""
     with pytest.raises(InputError, match=code):
-        call(*args, **inputs)
+        call(*args)
 
 
 def wait_for(address):

@@ -49,7 +49,7 @@ def send(
             request, and the queue of results: latencies in seconds, and
             descriptions of wrong answers.
     """
-    from keras_transformer.inference.serving_client import connect
+    from keras_transformer.inference.served import connect
 
     counter, barrier, results = shared
     generator = random.Random(number)
@@ -90,7 +90,7 @@ def translate_alone(
     options: argparse.Namespace, address: str
 ) -> dict[str, tuple[list[str], list[float]]]:
     """Returns the translations and scores of each sentence in its request."""
-    from keras_transformer.inference.serving_client import connect
+    from keras_transformer.inference.served import connect
 
     lines = options.texts.read_text("utf-8").splitlines()
     sentences = list(dict.fromkeys(lines))[: options.sentences]

@@ -8,7 +8,7 @@ from translation_fixtures import PAIRS
 
 import keras_transformer as kt
 from keras_transformer.export import save_litert
-from keras_transformer.runs.model_folder import find_folder
+from keras_transformer.runs.run_folder import find_folder
 
 ALPHA = 1.5  # longer hypotheses often win
 TEXTS = [

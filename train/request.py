@@ -165,14 +165,8 @@ class Request:
 
     def config_with(self, tokenizer: Tokenizer) -> TransformerConfig:
         """Returns the architecture with the sizes and ids of a tokenizer."""
-        size = tokenizer.source.vocab_size
         return dataclasses.replace(
-            self.resolved_config,
-            vocab_size=tokenizer.vocab_size,
-            source_vocab_size=None if size == tokenizer.vocab_size else size,
-            pad_id=tokenizer.pad_id,
-            bos_id=tokenizer.bos_id,
-            eos_id=tokenizer.eos_id,
+            self.resolved_config, **tokenizer.config_values()
         )
 
     def check_resumes(self, run: Run, workers: int) -> None:

@@ -12,7 +12,7 @@ from keras_transformer.cli import flags, terminal
 from keras_transformer.export.writing import FORMATS
 from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.litert.shortlist import Shortlist
-from keras_transformer.runs.model_folder import INCLUDED
+from keras_transformer.runs.run_folder import INCLUDED
 from keras_transformer.support.errors import InputError
 
 # The page shows it for the included model.

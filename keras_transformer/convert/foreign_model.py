@@ -173,14 +173,5 @@ def imported_config(
     settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
 ) -> TransformerConfig:
     """Returns a configuration; errors name the file of settings."""
-    size = vocabulary.vocab_size
-    source_size = vocabulary.source.vocab_size
     with name_file(settings):
-        return TransformerConfig(
-            vocab_size=size,
-            source_vocab_size=None if source_size == size else source_size,
-            pad_id=vocabulary.pad_id,
-            bos_id=vocabulary.bos_id,
-            eos_id=vocabulary.eos_id,
-            **fields,
-        )
+        return TransformerConfig(**vocabulary.config_values(), **fields)

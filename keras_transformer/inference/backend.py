@@ -16,6 +16,7 @@ from keras_transformer.inference.records import (
     Translation,
     TranslationAttention,
 )
+from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from keras_transformer.model import Transformer
 
 
-class Pair(NamedTuple):
+class EncodedPair(NamedTuple):
     """A source and a target: ids without end tokens, or texts if served."""
 
     text: str  # the source before it was encoded
@@ -51,7 +52,7 @@ class Backend(abc.ABC):
     @abc.abstractmethod
     def encode(
         self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[Pair]:
+    ) -> list[EncodedPair]:
         """Returns the pairs that the other methods take.
 
         Targets are translations to score, or prefixes of translations.
@@ -59,7 +60,7 @@ class Backend(abc.ABC):
 
     @abc.abstractmethod
     def translate(
-        self, pairs: Sequence[Pair], workers: int
+        self, pairs: Sequence[EncodedPair], workers: int
     ) -> list[Translation]:
         """Returns the translations of sources, with their prefixes.
 
@@ -67,8 +68,32 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
+    def score(
+        self, pairs: Sequence[EncodedPair], workers: int
+    ) -> list[Score | None]:
         """Returns the scores of targets; None for pairs that are too long."""
+
+    def make_batches(
+        self, lengths: Sequence[int], batch_tokens: int, largest: int
+    ) -> list[list[int]]:
+        """Groups rows of similar length, longest first.
+
+        `lengths` are those of encoded texts. A batch has at most `largest`
+        rows.
+        """
+        longest = self.max_length or batch_tokens  # longer texts are cut
+        tokens = [
+            min(length / self.units_per_token + 1, longest)  # with an end
+            for length in lengths
+        ]
+        rows = sorted(range(len(tokens)), key=lambda row: -tokens[row])
+        batches = []
+        start = 0
+        while start < len(rows):
+            size = min(int(batch_tokens // tokens[rows[start]]), largest)
+            batches.append(rows[start : start + max(size, 1)])
+            start += len(batches[-1])
+        return batches
 
 
 @dataclasses.dataclass(kw_only=True)
@@ -88,19 +113,25 @@ class LocalBackend(Backend):
 
     def encode(
         self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[Pair]:
+    ) -> list[EncodedPair]:
         sources = self.task.encode_sources(self.tokenizer, without_blank(texts))
         if are_prefixes and not any(targets):
             targets = [[] for _ in targets]
         else:
+            if are_prefixes and not self.task.targets_are_text:
+                raise InputError(
+                    "must be empty: a parser takes no prefixes. Received: "
+                    f"{next(filter(None, targets))!r:.60}",
+                    argument="prefixes",
+                )
             if are_prefixes:
                 self.tokenizer.target.check_known(targets)
             targets = self.task.encode_targets(self.tokenizer, targets)
         rows = zip(texts, sources, targets, strict=True)
-        return [Pair(text, source, target) for text, source, target in rows]
+        return list(map(EncodedPair._make, rows))
 
     def translate(
-        self, pairs: Sequence[Pair], workers: int
+        self, pairs: Sequence[EncodedPair], workers: int
     ) -> list[Translation]:
         longest = self.max_length - 1  # the end token follows
         longest_prefix = max(longest - 1, 0)  # a token follows, too
@@ -133,10 +164,13 @@ class LocalBackend(Backend):
     ) -> tuple[np.ndarray, SearchResult]:
         """Returns the limits of a search for translations, and its result."""
         limits = self.limits(sources, prefixes)
-        sources = [[*ids, self.tokenizer.source_eos_id] for ids in sources]
-        count = self.num_translations
         result = self.engine.search(
-            sources, prefixes, limits, self.search, count, workers
+            [[*ids, self.tokenizer.source_eos_id] for ids in sources],
+            prefixes,
+            limits,
+            settings=self.search,
+            count=self.num_translations,
+            workers=workers,
         )
         return limits, result
 
@@ -146,17 +180,21 @@ class LocalBackend(Backend):
         """Returns the maximum length of each translation, int32."""
         # Some imported models end their sources with padding.
         end = int(self.tokenizer.source_eos_id != self.tokenizer.pad_id)
+        source_lengths = [len(ids) + end for ids in sources]
+        prefix_lengths = [len(ids) for ids in prefixes]
         limits = longest_outputs(
             np,
-            np.array([len(ids) + end for ids in sources], np.float32),
-            np.array([len(ids) for ids in prefixes], np.float32),
-            np.float32(self.search.length_factor),
-            min(self.search.extra_length, self.max_length),
-            self.max_length,
+            source_lengths=np.array(source_lengths, np.float32),
+            prefix_lengths=np.array(prefix_lengths, np.float32),
+            length_factor=np.float32(self.search.length_factor),
+            extra_length=min(self.search.extra_length, self.max_length),
+            max_length=self.max_length,
         )
         return limits.astype(np.int32)
 
-    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
+    def score(
+        self, pairs: Sequence[EncodedPair], workers: int
+    ) -> list[Score | None]:
         longest = self.max_length - 1  # the end token follows
         tokenizer = self.tokenizer
         log_probs = self.engine.log_probs(

@@ -23,9 +23,6 @@ from keras_transformer.support.startup import decoding_workers
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.ids import padded
 
-# Models and tokenizers that work together have the same values of these.
-_SHARED_IDS = ("vocab_size", "pad_id", "bos_id", "eos_id")
-
 
 class KerasEngine(Engine):
     """Searches with NumPy or, on TensorFlow, in graphs.
@@ -43,17 +40,16 @@ class KerasEngine(Engine):
         self, models: Sequence[Transformer], tokenizer: Tokenizer
     ) -> None:
         self.models = list(models)
-        own = [getattr(tokenizer, name) for name in _SHARED_IDS]
-        own.append(tokenizer.source.vocab_size)
+        expected = tokenizer.config_values()
         for model in models:
-            config = model.config
-            ids = [getattr(config, name) for name in _SHARED_IDS]
-            ids.append(config.source_vocab_size or config.vocab_size)
-            if ids != own:
+            values = {name: getattr(model.config, name) for name in expected}
+            if values["source_vocab_size"] == values["vocab_size"]:
+                values["source_vocab_size"] = None
+            if values != expected:
                 raise InputError(
                     "The tokenizer must be the one that each model was trained "
-                    f"with. Received: {', '.join(_SHARED_IDS)}, source size: "
-                    f"{own} of the tokenizer, {ids} of a model"
+                    f"with. Received: {expected} of the tokenizer, {values} of "
+                    "a model"
                 )
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = policy_of(models[0]).name

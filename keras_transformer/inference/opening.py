@@ -1,23 +1,30 @@
 """Opens runs, exports and served models."""
 
 import dataclasses
+import hashlib
 import os
 from collections.abc import Sequence
-from typing import Any
 
-from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.exports import Export
+from keras_transformer.decoding.settings import BeamSearch, Search
+from keras_transformer.inference.exports import (
+    MODEL_FILE,
+    Export,
+    check_exported,
+)
+from keras_transformer.inference.served import connect, open_saved_model
 from keras_transformer.inference.translator import Translator
-from keras_transformer.runs.model_folder import INCLUDED, find_folder
-from keras_transformer.runs.run_folder import Run
+from keras_transformer.runs.run_folder import INCLUDED, Run, find_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.tasks import Task
+from keras_transformer.text import Tokenizer
+
+_SERVERS = ("grpc://", "grpcs://")  # how their addresses begin
 
 
 def read_folder(path: str | os.PathLike | Run | Export) -> Run | Export:
-    """Returns the description of a model, given by its folder or name."""
+    """Reads the description of a model from its folder, or by its name."""
     if isinstance(path, Run | Export):
         return path
     folder = find_folder(path)
@@ -25,7 +32,7 @@ def read_folder(path: str | os.PathLike | Run | Export) -> Run | Export:
 
 
 def read_run(path: str | os.PathLike) -> Run:
-    """Returns the description of a run: for `en-de`, the included run."""
+    """Reads the description of a run; `en-de` is the included run."""
     folder = read_folder(path)
     if isinstance(folder, Export):
         if folder.path.parent == INCLUDED:
@@ -82,70 +89,42 @@ def open_translator(
     """
     if isinstance(paths, str | os.PathLike | Run | Export):
         paths = [paths]
-    for_runs = dict(
-        checkpoint=checkpoint,
-        dtype=dtype,
-        target_language=target_language,
-        tag=tag,
-        task=task,
-    )
-    if len(paths) == 1 and str(paths[0]).startswith(("grpc://", "grpcs://")):
-        _check_absent(paths[0], search=search, **for_runs)
-        from keras_transformer.inference.serving_client import connect
-
-        return connect(str(paths[0]), num_translations)
-    folders = [read_folder(path) for path in paths]
-    if len(folders) != 1 or isinstance(folders[0], Run):
-        return _open_runs(folders, search, num_translations, **for_runs)
-    export = folders[0]
-    _check_absent(export.path, **for_runs)
-    if export.kind == "saved-model":
-        _check_absent(export.path, search=search)
-        import_tensorflow_quietly()
-        from keras_transformer.inference.served import open_saved_model
-
-        backend = open_saved_model(export, num_translations)
-        translator = Translator(backend, tokenizer=None)
-    else:
-        from keras_transformer.litert import LiteEngine
-
-        search = export.choose_search(search)
-        if num_translations is None:
-            exported = export.metadata["num_translations"]
-            num_translations = min(exported, search.beam_size)
-        file, tokenizer = export.open_files()
-        engine = LiteEngine(
-            file, tokenizer, export.metadata, threads, shortlist
-        )
-        translator = Translator(engine, tokenizer, search, num_translations)
-    translator.languages = export.languages
-    translator.metadata = export.metadata
-    return translator
-
-
-def _check_absent(path: str | os.PathLike, **arguments: Any) -> None:
-    for name, value in arguments.items():
-        if value is not None:
-            raise InputError(
-                f"is only available for runs. Received: {value!r:.80} for "
-                f"{path}",
-                argument=name,
+    is_served = len(paths) == 1 and str(paths[0]).startswith(_SERVERS)
+    folders = [] if is_served else [read_folder(path) for path in paths]
+    is_export = len(folders) == 1 and isinstance(folders[0], Export)
+    if is_served or is_export:
+        path = str(paths[0]) if is_served else folders[0].path
+        for_runs = {
+            "checkpoint": checkpoint,
+            "dtype": dtype,
+            "target_language": target_language,
+            "tag": tag,
+            "task": task,
+        }
+        for name, value in for_runs.items():
+            if value is not None:
+                raise InputError(
+                    f"is only available for runs. Received: {value!r:.80} for "
+                    f"{path}",
+                    argument=name,
+                )
+        if is_export and folders[0].format == "litert":
+            return _open_litert(
+                folders[0], search, num_translations, threads, shortlist
             )
-
-
-def _open_runs(
-    runs: Sequence[Run],
-    search: Search | None,
-    num_translations: int | None,
-    checkpoint: str | int | None,
-    dtype: str | None,
-    target_language: str | None,
-    tag: str | None,
-    task: Task | None,
-) -> Translator:
-    are_runs = all(isinstance(run, Run) for run in runs)
+        if search is not None:
+            raise InputError(
+                f"is fixed in the SavedModel {path}. Received: {search}. "
+                "Export it again with this search, or open its run.",
+                argument="search",
+            )
+        if is_served:
+            return connect(path, num_translations)
+        import_tensorflow_quietly()
+        return open_saved_model(folders[0], num_translations)
+    runs = folders
     if (
-        not are_runs
+        not all(isinstance(run, Run) for run in runs)
         or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
     ):
         raise InputError(
@@ -163,14 +142,63 @@ def _open_runs(
     if tag is not None:
         tokenizer = tokenizer.with_tag(tag)
     checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
-    translator = Translator(
+    return Translator(
         [run.load_model(file, dtype) for run, file in checkpoints],
         tokenizer,
         search=search or runs[0].search,
         num_translations=1 if num_translations is None else num_translations,
         task=task or runs[0].task,
+        languages=runs[0].languages,
+        metadata={"runs": [run.metadata(file) for run, file in checkpoints]},
+        checkpoints=checkpoints,
     )
-    translator.languages = runs[0].languages
-    translator.checkpoints = checkpoints
-    translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
-    return translator
+
+
+def _open_litert(
+    export: Export,
+    search: Search | None,
+    num_translations: int | None,
+    threads: int | None,
+    shortlist: bool,
+) -> Translator:
+    from keras_transformer.litert import LiteEngine
+
+    metadata = export.metadata
+    search = search or export.search
+    if not isinstance(search, BeamSearch):
+        raise InputError(
+            "must be BeamSearch for an export for LiteRT. Received: "
+            f"{search}. Open the run to sample.",
+            argument="search",
+        )
+    largest = metadata["largest_beam_size"]
+    check_exported("beam_size", search.beam_size, largest, str(export.path))
+    if search.no_repeat_ngram and not export.search.no_repeat_ngram:
+        raise InputError(
+            "needs an export with a search that has it. Received: "
+            f"{search.no_repeat_ngram} for {export.path}. Open the run, or "
+            "export it again.",
+            argument="no_repeat_ngram",
+        )
+    if num_translations is None:
+        num_translations = min(metadata["num_translations"], search.beam_size)
+    # LiteRT opens damaged files, and crashes later or computes nonsense.
+    file = export.path / MODEL_FILE
+    tokenizer = Tokenizer.load(export.path)
+    with open(file, "rb") as content:
+        digest = hashlib.file_digest(content, "sha256").hexdigest()
+    digests = {"model_sha256": digest, "tokenizer_sha256": tokenizer.digest}
+    if any(metadata[name] != value for name, value in digests.items()):
+        raise InputError(
+            f"{export.path} must contain the files that were exported. "
+            f"Received: a different {MODEL_FILE} or tokenizer. Copy the "
+            "folder again."
+        )
+    return Translator(
+        LiteEngine(file, tokenizer, metadata, threads, shortlist),
+        tokenizer,
+        search,
+        num_translations,
+        languages=export.languages,
+        metadata=metadata,
+    )

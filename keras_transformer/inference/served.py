@@ -1,21 +1,44 @@
-"""`ServedBackend`: translates with an exported model, which reads texts."""
+"""Translates with an exported model, in this process or on a server."""
 
+import json
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.backend import Backend, Pair
-from keras_transformer.inference.exports import Export
+from keras_transformer.inference.backend import Backend, EncodedPair
+from keras_transformer.inference.exports import Export, check_exported
 from keras_transformer.inference.records import Score, Translation
+from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
 
 # Calls a signature with texts by name; strings in outputs are `bytes`.
 Predict = Callable[[str, Mapping[str, list[str]]], Mapping[str, np.ndarray]]
+
+_ADDRESS = r"(grpcs?)://([^/]+)/([^/]+)(?:/([0-9]+))?"
+_SECONDS = 60.0  # timeout of a request, retries included
+_RETRIES = {
+    "name": [{"service": "tensorflow.serving.PredictionService"}],
+    "retryPolicy": {
+        "maxAttempts": 5,
+        "initialBackoff": "0.2s",
+        "backoffMultiplier": 3,
+        "maxBackoff": "5s",
+        "retryableStatusCodes": ["UNAVAILABLE"],
+    },
+}
+_OPTIONS = (  # of a channel
+    # The default is 4 MiB.
+    ("grpc.max_send_message_length", -1),
+    ("grpc.max_receive_message_length", -1),
+    # Until it reconnects, every retry fails at once. The default is 2 minutes.
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.service_config", json.dumps({"methodConfig": [_RETRIES]})),
+)
 
 
 class ServedBackend(Backend):
@@ -43,7 +66,7 @@ class ServedBackend(Backend):
     ) -> None:
         exported = metadata["num_translations"]
         count = exported if num_translations is None else num_translations
-        check_values(integer_from(1, exported), num_translations=count)
+        check_exported("num_translations", count, exported, name)
         self._predict = predict
         self.name = name
         self.signatures = signatures
@@ -55,18 +78,18 @@ class ServedBackend(Backend):
 
     def encode(
         self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[Pair]:
+    ) -> list[EncodedPair]:
         sources = self._without_blank(texts)
         targets = self._without_blank(targets)
         rows = zip(texts, sources, targets, strict=True)
-        return [Pair(text, source, target) for text, source, target in rows]
+        return list(map(EncodedPair._make, rows))
 
     def _without_blank(self, texts: Sequence[str]) -> list[str]:
         blank = [f">>{language}<<" for language in self.target_languages]
         return ["" if x.strip() in blank else x for x in without_blank(texts)]
 
     def translate(
-        self, pairs: Sequence[Pair], workers: int
+        self, pairs: Sequence[EncodedPair], workers: int
     ) -> list[Translation]:
         count = self.num_translations
         signature = "serving_default"
@@ -74,7 +97,7 @@ class ServedBackend(Backend):
         if any(pair.target for pair in pairs):
             signature = "translate_prefix"
             inputs["prefix"] = [pair.target for pair in pairs]
-        outputs = self.predict(signature, **inputs)
+        outputs = self.predict(signature, inputs)
         return [
             Translation(
                 texts=[
@@ -88,12 +111,14 @@ class ServedBackend(Backend):
             for row in range(len(pairs))
         ]
 
-    def score(self, pairs: Sequence[Pair], workers: int) -> list[Score | None]:
-        outputs = self.predict(
-            "score",
-            text=[pair.source for pair in pairs],
-            translation=[pair.target for pair in pairs],
-        )
+    def score(
+        self, pairs: Sequence[EncodedPair], workers: int
+    ) -> list[Score | None]:
+        inputs = {
+            "text": [pair.source for pair in pairs],
+            "translation": [pair.target for pair in pairs],
+        }
+        outputs = self.predict("score", inputs)
         are_cut = outputs["source_truncated"] | outputs["translation_truncated"]
         return [
             None
@@ -108,7 +133,7 @@ class ServedBackend(Backend):
         ]
 
     def predict(
-        self, signature: str, /, **inputs: list[str]
+        self, signature: str, inputs: Mapping[str, list[str]]
     ) -> Mapping[str, np.ndarray]:
         """Returns the outputs of a signature, by name."""
         if signature not in self.signatures:
@@ -121,8 +146,8 @@ class ServedBackend(Backend):
 
 def open_saved_model(
     export: Export, num_translations: int | None
-) -> ServedBackend:
-    """Returns the backend of a SavedModel, which runs in this process."""
+) -> Translator:
+    """Returns the translator of a SavedModel, which runs in this process."""
     with explain_missing_packages():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
@@ -142,7 +167,7 @@ def open_saved_model(
         outputs = model.signatures[signature](**tensors)
         return {name: values.numpy() for name, values in outputs.items()}
 
-    return ServedBackend(
+    backend = ServedBackend(
         predict,
         name=str(export.path),
         signatures=list(model.signatures),
@@ -150,3 +175,87 @@ def open_saved_model(
         search=export.search,
         num_translations=num_translations,
     )
+    return Translator(
+        backend, None, languages=export.languages, metadata=export.metadata
+    )
+
+
+def connect(address: str, num_translations: int | None = None) -> Translator:
+    """Returns the translator of a served model, `grpc://HOST:PORT/MODEL`.
+
+    `grpcs://` is for a server behind TLS; `/VERSION` may follow. A request is
+    sent up to five times, in about seven seconds, while the server is
+    unavailable. It contains at most `max_batch_size` texts, and `workers`
+    requests are sent at the same time.
+    """
+    with explain_missing_packages():
+        import grpc
+        import tensorflow as tf
+        from tensorflow_serving.apis import (
+            get_model_metadata_pb2,
+            predict_pb2,
+            prediction_service_pb2_grpc,
+        )
+
+    match = re.fullmatch(_ADDRESS, address)
+    if match is None:
+        raise InputError(
+            "A served model has an address such as "
+            f"grpc://localhost:8500/en-de. Received: {address}"
+        )
+    scheme, host, model, version = match.groups()
+    if scheme == "grpc":
+        channel = grpc.insecure_channel(host, _OPTIONS)
+    else:
+        credentials = grpc.ssl_channel_credentials()
+        channel = grpc.secure_channel(host, credentials, _OPTIONS)
+    service = prediction_service_pb2_grpc.PredictionServiceStub(channel)
+
+    def send(method: Any, request: Any) -> Any:
+        request.model_spec.name = model
+        if version is not None:
+            request.model_spec.version.value = int(version)
+        try:
+            return method(request, timeout=_SECONDS)
+        except grpc.RpcError as error:
+            # The other lines of TensorFlow's messages are paths in the graph.
+            details = (error.details() or "").partition("\n")[0]
+            raise InputError(
+                f"TensorFlow Serving must answer at {address}. Received: "
+                f"{error.code().name}, {details:.500}"
+            ) from error
+
+    def predict(
+        signature: str, inputs: Mapping[str, list[str]]
+    ) -> dict[str, np.ndarray]:
+        request = predict_pb2.PredictRequest()
+        request.model_spec.signature_name = signature
+        for name, texts in inputs.items():
+            request.inputs[name].CopyFrom(tf.make_tensor_proto(texts))
+        outputs = send(service.Predict, request).outputs
+        return {name: tf.make_ndarray(x) for name, x in outputs.items()}
+
+    request = get_model_metadata_pb2.GetModelMetadataRequest()
+    request.metadata_field.append("signature_def")
+    response = send(service.GetModelMetadata, request)
+    definitions = get_model_metadata_pb2.SignatureDefMap()
+    response.metadata["signature_def"].Unpack(definitions)
+    signatures = definitions.signature_def
+    outputs = signatures["serving_default"].outputs
+    if "translations" not in outputs:
+        raise InputError(
+            "A served model must have been written by `export`. Received: "
+            f"{address}, where serving_default does not return translations"
+        )
+    count = outputs["translations"].tensor_shape.dim[1].size
+    backend = ServedBackend(
+        predict,
+        name=address,
+        signatures=sorted(signatures),
+        metadata={"num_translations": count},
+        num_translations=num_translations,
+    )
+    translator = Translator(backend, tokenizer=None)
+    translator.max_batch_size = 32  # usually a server's
+    translator.workers = translator.recommended_workers = 4
+    return translator

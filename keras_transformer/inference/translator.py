@@ -7,7 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.backend import Backend, LocalBackend, Pair
+from keras_transformer.inference.backend import (
+    Backend,
+    EncodedPair,
+    LocalBackend,
+)
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
     Score,
@@ -49,6 +53,9 @@ class Translator:
             the paper's `BeamSearch()`.
         num_translations: n, at most the beam size or the number of samples.
         task: The model's task. Default: translation.
+        languages: Codes of source and target, None where unknown.
+        metadata: The runs of the model, and more, as in an export.
+        checkpoints: Each run and its file, for a model of runs.
 
     Raises:
         InputError: If the tokenizer does not fit the model, or n the search.
@@ -64,9 +71,6 @@ class Translator:
 
     engine: Engine | None = None  # None: the model is served
     models: Sequence["Transformer"] = ()  # none for an export
-    checkpoints: Sequence[tuple[Any, Any]] = ()  # each run and its file
-    metadata: Mapping[str, Any] = {}  # the runs of the model, and more
-    languages: tuple[str | None, str | None] = (None, None)  # source, target
     batch_tokens: int = 2048  # default of the argument
     workers: int = 1  # default of the argument
     recommended_workers: int = 1  # the fastest number for many texts
@@ -80,6 +84,10 @@ class Translator:
         search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
+        *,
+        languages: tuple[str | None, str | None] = (None, None),
+        metadata: Mapping[str, Any] | None = None,
+        checkpoints: Sequence[tuple[Any, Any]] = (),
     ) -> None:
         if not isinstance(model, Backend):
             engine = model
@@ -108,6 +116,9 @@ class Translator:
         self.max_length = model.max_length
         self.dtype = model.dtype
         self.target_languages = model.target_languages
+        self.metadata = metadata or {}
+        self.languages = languages  # source and target
+        self.checkpoints = checkpoints
 
     @property
     def task(self) -> Task:
@@ -254,11 +265,10 @@ class Translator:
         text = read_text(text, "text")
         languages = self.target_languages
         document = SplitDocument(text, split, languages, target_language)
-        found = self.translate(document.sentences, **options)
-        return TranslatedDocument(
-            text=document.join([translation.text for translation in found]),
-            translations=dict(zip(document.sentences, found, strict=True)),
-        )
+        translations = self.translate(document.sentences, **options)
+        text = document.join([translation.text for translation in translations])
+        rows = zip(document.sentences, translations, strict=True)
+        return TranslatedDocument(text, translations=dict(rows))
 
     def score(
         self, sources: Any, targets: Any, **options: Any
@@ -313,19 +323,21 @@ class Translator:
 
     def _in_batches(
         self,
-        function: Callable[[Sequence[Pair], int], list[Any]],
-        pairs: Sequence[Pair],
+        function: Callable[[Sequence[EncodedPair], int], list[Any]],
+        pairs: Sequence[EncodedPair],
         lengths: Sequence[int],
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> list[Any]:
-        """Calls a function with batches of pairs, in the order of length."""
+        """Calls a function with batches of pairs of similar length."""
         tokens = self.batch_tokens if batch_tokens is None else batch_tokens
         workers = self.workers if workers is None else workers
         check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
         workers = min(workers, len(pairs)) or 1
-        batches = self._batches(lengths, tokens, workers)
+        # There are at least as many batches as workers.
+        largest = min(self.max_batch_size, math.ceil(len(pairs) / workers))
+        batches = self.backend.make_batches(lengths, tokens, largest)
 
         def call(rows: Sequence[int]) -> list[Any]:
             return function([pairs[row] for row in rows], workers)
@@ -340,26 +352,6 @@ class Translator:
                 if progress is not None:
                     progress(len(rows))
         return results
-
-    def _batches(
-        self, lengths: Sequence[int], batch_tokens: int, workers: int
-    ) -> list[list[int]]:
-        """Groups the rows of similar length, longest first.
-
-        There are at least as many batches as workers.
-        """
-        units = self.backend.units_per_token
-        longest = self.max_length or batch_tokens  # longer texts are cut
-        lengths = [min(x / units + 1, longest) for x in lengths]  # with an end
-        largest = min(self.max_batch_size, math.ceil(len(lengths) / workers))
-        rows = sorted(range(len(lengths)), key=lambda row: -lengths[row])
-        batches = []
-        start = 0
-        while start < len(rows):
-            size = min(int(batch_tokens // lengths[rows[start]]), largest)
-            batches.append(rows[start : start + max(size, 1)])
-            start += len(batches[-1])
-        return batches
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

@@ -6,6 +6,7 @@ docs/guide.md lists its files. Each of them is written atomically.
 import dataclasses
 import functools
 import json
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,9 +26,36 @@ if TYPE_CHECKING:
 
     from keras_transformer.model import Transformer
 
+# The models that come with the package, in folders of their names.
+INCLUDED = Path(__file__).resolve().parents[1] / "models"
+
 _TYPES = dict(
     model=dict, statistics=dict, task=str, tokenizer=str, languages=list
 )
+
+_warn_once = functools.cache(logging.getLogger(__name__).warning)
+
+
+def find_folder(model: str | os.PathLike) -> Path:
+    """Returns the folder of a model, which may be given by its name.
+
+    A name is the string of an included model or, as for `kt.convert.read`, of
+    one on the Hugging Face Hub. A folder with the name of an included model is
+    `"./en-de"` or a `Path`.
+    """
+    path = Path(model)
+    if isinstance(model, str) and model in os.listdir(INCLUDED):
+        if path.exists():
+            _warn_once(f"{model}: the included model; the folder is ./{model}")
+        return INCLUDED / model
+    if path.exists():
+        return path
+    from keras_transformer.convert import hub, import_once
+
+    # A mistyped path is in a folder that exists.
+    is_path = path.parent.is_dir() and not str(model).startswith(hub.PREFIX)
+    is_name = hub.is_name(model) and not is_path
+    return import_once(model) if is_name else path
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -66,12 +94,12 @@ class Run:
             )
         values = files.read_json(file)
         files.check_types(file, values, _TYPES)
-        task = find_task(values["task"])
+        with errors.name_file(file):
+            task = find_task(values["task"])
+            config = TransformerConfig.from_dict(values["model"])
         search = task.search
         if values.get("search"):
             search = BeamSearch.from_dict(values["search"], str(file))
-        with errors.name_file(file):
-            config = TransformerConfig.from_dict(values["model"])
         return cls(
             path=file.parent,
             config=config,

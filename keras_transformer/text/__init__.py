@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 
+from keras_transformer.support.errors import InputError
 from keras_transformer.text.documents import split_sentences
 from keras_transformer.text.text_arguments import read_texts
 from keras_transformer.text.tokenizer import Tokenizer
@@ -18,8 +19,15 @@ __all__ = [
 
 
 def open_tokenizer(paths: Sequence[str | os.PathLike]) -> Tokenizer:
-    """Opens a tokenizer: by its path, or by one for sources and for targets."""
+    """Opens the tokenizer of a path, or of two, for sources and for targets."""
+    if len(paths) not in (1, 2):
+        raise InputError(
+            "must be one path, or two, of source and target. Received: "
+            f"{', '.join(map(str, paths))}",
+            argument="tokenizer",
+        )
+    source = Tokenizer.load(paths[0])
     if len(paths) == 1:
-        return Tokenizer.load(paths[0])
-    reader, writer = map(Tokenizer.load, paths)
-    return Tokenizer(reader.source, writer.target, reader.normalizes_sources)
+        return source
+    target = Tokenizer.load(paths[1])
+    return Tokenizer(source.source, target.target, source.normalizes_sources)

@@ -243,9 +243,15 @@ class Tokenizer:
         """Returns this tokenizer with a tag before sources without one.
 
         It follows the target language. `"bt"` is short for `"<bt>"`.
-        Raises InputError if there is no such tag.
+        Raises InputError if there is no such tag, or it is a language.
         """
         tag = tag if re.fullmatch(TAG, tag) else f"<{tag}>"
+        if tag.startswith(">>"):
+            raise InputError(
+                f"must not be a language. Received: {tag}. Set it as the "
+                "target language.",
+                argument="tag",
+            )
         return self._with_default_tags([*self.default_tags, tag])
 
     def _with_default_tags(self, default_tags: Sequence[str]) -> "Tokenizer":
@@ -265,6 +271,17 @@ class Tokenizer:
         banned = {self.pad_id, self.bos_id, self.unk_id} - {self.eos_id}
         banned_ids = tuple(sorted(banned))
         return SpecialIds(self.bos_id, self.eos_id, self.pad_id, banned_ids)
+
+    def config_values(self) -> dict[str, int | None]:
+        """Returns the sizes and ids that a `TransformerConfig` has for it."""
+        size = self.source.vocab_size
+        return {
+            "vocab_size": self.vocab_size,
+            "source_vocab_size": None if size == self.vocab_size else size,
+            "pad_id": self.pad_id,
+            "bos_id": self.bos_id,
+            "eos_id": self.eos_id,
+        }
 
     @functools.cached_property
     def replacements(self) -> normalization.Replacements:

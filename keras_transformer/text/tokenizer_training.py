@@ -28,6 +28,11 @@ def train_model(
 ) -> bytes:
     """Returns a serialized model; for arguments see `Tokenizer.train`."""
     check_tags(tags)
+    if isinstance(texts, str | bytes):
+        raise InputError(
+            f"must be a list of texts. Received: one text, {texts!r:.60}",
+            argument="texts",
+        )
     with explain_missing_packages():
         import sentencepiece
 

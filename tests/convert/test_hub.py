@@ -23,7 +23,7 @@ from keras_transformer.convert import (
     settings_file,
 )
 from keras_transformer.inference.opening import read_run
-from keras_transformer.runs.model_folder import find_folder
+from keras_transformer.runs.run_folder import find_folder
 
 NAME = "helsinki/opus-en-de"
 SETTINGS = [

@@ -1,6 +1,6 @@
 """A translator without a model, for tests of whatever uses translators."""
 
-from keras_transformer.inference.backend import Backend, Pair
+from keras_transformer.inference.backend import Backend, EncodedPair
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.translator import Translator
 from keras_transformer.tasks import TranslationTask
@@ -28,7 +28,9 @@ class FakeBackend(Backend):
 
     def encode(self, texts, targets, are_prefixes):
         return [
-            Pair(text, text.split(), target if are_prefixes else target.split())
+            EncodedPair(
+                text, text.split(), target if are_prefixes else target.split()
+            )
             for text, target in zip(texts, targets, strict=True)
         ]
 

@@ -135,7 +135,9 @@ def test_fewer_translations_than_exported(exported):
     found = opened.translate("dog")
     assert (found.texts, found.scores) == (best.texts[:2], best.scores[:2])
     for count in (0, 4):
-        with pytest.raises(InputError, match=f"num_translations.*{count}"):
+        with pytest.raises(
+            InputError, match=f"num_translations.*exported.*{count}"
+        ):
             kt.open_translator(exported, num_translations=count)
 
 

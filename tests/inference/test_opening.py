@@ -69,11 +69,11 @@ def test_a_run_describes_itself(run):
 
 def test_exports_describe_themselves(export):
     found = read_folder(export)
-    kind, path = "saved-model", export / "10"
+    format, path = "saved-model", export / "10"
     if export.name == "lite":
-        kind, path = "litert", export
+        format, path = "litert", export
     assert found == Export.find(export)
-    assert (found.kind, found.path) == (kind, path)
+    assert (found.format, found.path) == (format, path)
     assert found.task.name == "translation"
     assert found.search == BeamSearch(2, extra_length=7)
     assert found.languages == ("en", "de")
@@ -140,9 +140,9 @@ def test_an_export_is_used_alone(run, litert):
 @pytest.mark.parametrize(
     ("kind", "options", "received"),
     [
-        ("saved_model", dict(search=BeamSearch()), "BeamSearch"),
+        ("saved_model", dict(search=BeamSearch()), "fixed.*BeamSearch"),
         ("litert", dict(search=Sampling()), "Sampling"),
-        ("litert", dict(search=BeamSearch(5)), "beam_size.*5"),
+        ("litert", dict(search=BeamSearch(5)), "beam_size.*exported.*5"),
         ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),
     ],
 )

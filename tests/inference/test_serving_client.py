@@ -15,8 +15,8 @@ from tensorflow_serving.apis import (
     prediction_service_pb2_grpc,
 )
 
-from keras_transformer.inference import serving_client
-from keras_transformer.inference.serving_client import connect
+from keras_transformer.inference import served as module
+from keras_transformer.inference.served import connect
 from keras_transformer.support.errors import InputError
 
 
@@ -112,11 +112,11 @@ def test_requests(fake, service):
 @pytest.fixture
 def short_waits(monkeypatch):
     """The waits between retries are a hundredth."""
-    options = dict(serving_client._OPTIONS)
+    options = dict(module._OPTIONS)
     config = options["grpc.service_config"]
     assert config.count('"0.2s"') == 1
     options["grpc.service_config"] = config.replace('"0.2s"', '"0.002s"')
-    monkeypatch.setattr(serving_client, "_OPTIONS", tuple(options.items()))
+    monkeypatch.setattr(module, "_OPTIONS", tuple(options.items()))
 
 
 def test_unavailable_is_retried(fake, service, short_waits):
@@ -141,7 +141,7 @@ def test_other_errors_are_not_retried(fake, service, code):
 def test_timeout(fake, service, monkeypatch):
     client = fake()
     service.seconds = 0.3
-    monkeypatch.setattr(serving_client, "_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
     with pytest.raises(InputError, match="DEADLINE_EXCEEDED"):
         client.translate("a")
 
@@ -168,11 +168,11 @@ def test_a_model_of_a_different_program(fake, service):
 @pytest.fixture
 def short_waits(monkeypatch):
     """The waits between retries are a hundredth."""
-    options = dict(serving_client._OPTIONS)
+    options = dict(module._OPTIONS)
     config = options["grpc.service_config"]
     assert config.count('"0.2s"') == 1
     options["grpc.service_config"] = config.replace('"0.2s"', '"0.002s"')
-    monkeypatch.setattr(serving_client, "_OPTIONS", tuple(options.items()))
+    monkeypatch.setattr(module, "_OPTIONS", tuple(options.items()))
 
 
 def test_unavailable_is_retried(fake, service, short_waits):
@@ -197,7 +197,7 @@ def test_other_errors_are_not_retried(fake, service, code):
 def test_timeout(fake, service, monkeypatch):
     client = fake()
     service.seconds = 0.3
-    monkeypatch.setattr(serving_client, "_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_SECONDS", 0.05)
     with pytest.raises(InputError, match="DEADLINE_EXCEEDED"):
         client.translate("a")
 

@@ -24,17 +24,18 @@ def fake():
 def test_batches_have_texts_of_similar_length():
     fake = FakeTranslator(max_length=10)
     # With the end token: 4, 2, 10, 1, 4.
-    find = functools.partial(fake._batches, [3, 1, 12, 0, 3])
-    assert find(1, 1) == [[2], [0], [4], [1], [3]]
-    assert find(8, 1) == [[2], [0, 4], [1, 3]]
-    assert find(20, 1) == [[2, 0], [4, 1, 3]]
-    assert find(50, 1) == [[2, 0, 4, 1, 3]]
-    assert find(50, 2) == [[2, 0, 4], [1, 3]]
-    assert find(50, 9) == [[2], [0], [4], [1], [3]]
-    assert fake._batches([], 8, 2) == []
-    assert list(map(len, fake._batches([1] * 300, 10_000, 1))) == [128, 128, 44]
+    find = functools.partial(fake.backend.make_batches, [3, 1, 12, 0, 3])
+    assert find(1, 128) == find(50, 1) == [[2], [0], [4], [1], [3]]
+    assert find(8, 128) == [[2], [0, 4], [1, 3]]
+    assert find(20, 128) == [[2, 0], [4, 1, 3]]
+    assert find(50, 128) == [[2, 0, 4, 1, 3]]
+    assert find(50, 3) == [[2, 0, 4], [1, 3]]
+    assert fake.backend.make_batches([], 8, 2) == []
+    fake.translate(["a"] * 300, batch_tokens=10_000)
+    fake.translate(["a"] * 5, workers=2)
     fake.max_batch_size = 2
-    assert find(50, 1) == [[2, 0], [4, 1], [3]]
+    fake.translate(["a"] * 5)
+    assert list(map(len, fake.batches)) == [128, 128, 44, 3, 2, 2, 2, 1]
 
 
 def test_order_is_kept_and_progress_is_reported(fake):

@@ -70,6 +70,7 @@ def test_the_request_has_the_names_of_flags(run):
     ("name", "value", "received"),
     [
         ("model", None, "model"),
+        ("task", "poetry", "config.json.*'poetry'"),
         ("model", {"depth": 3}, "depth"),
         ("search", {"patience": 2}, "'patience'"),
         ("search", {"beam_size": 0}, "beam_size must"),

@@ -138,6 +138,9 @@ def test_tags_that_are_missing_or_invalid(tokenizer):
     plain = Tokenizer.train(CORPUS, 330)
     with pytest.raises(InputError, match="<bt>"):
         plain.with_tag("bt")
+    for change in (tokenizer, tokenizer.translating_to("fra")):
+        with pytest.raises(InputError, match="tag must not be a language"):
+            change.with_tag(">>fra<<")
     for one in (tokenizer, plain):
         with pytest.raises(InputError, match="Received: >>eng<<"):
             one.translating_to("eng")

@@ -137,3 +137,5 @@ def test_models_that_do_not_fit(models, tmp_path):
             open_tokenizer([wrong])
     with pytest.raises(InputError, match="pad_id=75.*pad_id=331"):
         open_tokenizer([bpe, unigram])
+    with pytest.raises(InputError, match="tokenizer must be one path, or two"):
+        open_tokenizer([bpe] * 3)

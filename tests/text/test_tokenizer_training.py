@@ -113,6 +113,7 @@ def test_symbols_have_ids_and_no_text_is_tokenized_to_them():
         (["  ", "\t", "\0", "\u2028"], "blank lines"),
         ([*CORPUS, "\ud800"], r"texts\[24\]='\\ud800'"),
         ([*CORPUS, None], r"texts\[24\]=None"),
+        ("a cat", "texts must be a list .* 'a cat'"),
     ],
 )
 def test_what_cannot_be_trained_on(texts, received):

@@ -10,7 +10,7 @@ import tensorflow as tf
 from digits import SMALL, TINY
 
 from keras_transformer.inference.translator import Translator
-from keras_transformer.runs import model_folder
+from keras_transformer.runs import run_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.train import callbacks, fitting
@@ -169,7 +169,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
 
     past_step, past = read_state(run)
     # Given by its name, as the included model is.
-    monkeypatch.setattr(model_folder, "INCLUDED", run.path.parent)
+    monkeypatch.setattr(run_folder, "INCLUDED", run.path.parent)
     # Before the first update.
     monkeypatch.setattr(fitting, "report_data", stop)
     with pytest.raises(KeyboardInterrupt):
