@@ -1,1 +1,1 @@
-"""Uses a trained model: opens run folders, translates."""
+"""Translates with trained models: runs, exports and served models."""

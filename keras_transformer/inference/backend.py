@@ -1,29 +1,20 @@
 """Backends, with which a `Translator` translates."""
 
 import abc
-import dataclasses
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from keras_transformer.decoding.limits import longest_outputs
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.inference.records import (
-    Score,
-    Translation,
-    TranslationAttention,
-)
+from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
-
-if TYPE_CHECKING:
-    from keras_transformer.model import Transformer
 
 
 class EncodedPair(NamedTuple):
@@ -32,6 +23,9 @@ class EncodedPair(NamedTuple):
     text: str  # the source before it was encoded
     source: Ids | str
     target: Ids | str  # to score, or the prefix of a translation
+
+
+EncodedPairs = Sequence[EncodedPair]
 
 
 class Backend(abc.ABC):
@@ -59,18 +53,14 @@ class Backend(abc.ABC):
         """
 
     @abc.abstractmethod
-    def translate(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Translation]:
+    def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         """Returns the translations of sources, with their prefixes.
 
         `workers` threads call it at the same time.
         """
 
     @abc.abstractmethod
-    def score(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Score | None]:
+    def score(self, pairs: EncodedPairs, workers: int) -> list[Score | None]:
         """Returns the scores of targets; None for pairs that are too long."""
 
     def make_batches(
@@ -96,20 +86,25 @@ class Backend(abc.ABC):
         return batches
 
 
-@dataclasses.dataclass(kw_only=True)
 class LocalBackend(Backend):
     """Turns texts into ids, which an engine translates, and back."""
 
-    engine: Engine
-    tokenizer: Tokenizer
-    task: Task
-    search: Search
-    num_translations: int
-
-    def __post_init__(self) -> None:
-        self.max_length = self.engine.max_length
-        self.dtype = self.engine.dtype
-        self.target_languages = self.tokenizer.languages
+    def __init__(
+        self,
+        engine: Engine,
+        tokenizer: Tokenizer,
+        task: Task,
+        search: Search,
+        num_translations: int,
+    ) -> None:
+        self.engine = engine
+        self.tokenizer = tokenizer
+        self.task = task
+        self.search = search
+        self.num_translations = num_translations
+        self.max_length = engine.max_length
+        self.dtype = engine.dtype
+        self.target_languages = tokenizer.languages
 
     def encode(
         self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
@@ -117,22 +112,18 @@ class LocalBackend(Backend):
         sources = self.task.encode_sources(self.tokenizer, without_blank(texts))
         if are_prefixes and not any(targets):
             targets = [[] for _ in targets]
+        elif are_prefixes and not self.task.targets_are_text:
+            raise InputError(
+                f"A parser takes no prefixes. Received: {max(targets):.60}"
+            )
         else:
-            if are_prefixes and not self.task.targets_are_text:
-                raise InputError(
-                    "must be empty: a parser takes no prefixes. Received: "
-                    f"{next(filter(None, targets))!r:.60}",
-                    argument="prefixes",
-                )
             if are_prefixes:
                 self.tokenizer.target.check_known(targets)
             targets = self.task.encode_targets(self.tokenizer, targets)
         rows = zip(texts, sources, targets, strict=True)
         return list(map(EncodedPair._make, rows))
 
-    def translate(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Translation]:
+    def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         longest = self.max_length - 1  # the end token follows
         longest_prefix = max(longest - 1, 0)  # a token follows, too
         sources = [pair.source[:longest] for pair in pairs]
@@ -192,9 +183,7 @@ class LocalBackend(Backend):
         )
         return limits.astype(np.int32)
 
-    def score(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Score | None]:
+    def score(self, pairs: EncodedPairs, workers: int) -> list[Score | None]:
         longest = self.max_length - 1  # the end token follows
         tokenizer = self.tokenizer
         log_probs = self.engine.log_probs(
@@ -218,32 +207,3 @@ class LocalBackend(Backend):
             )
             scores.append(score)
         return scores
-
-    def attention(
-        self, model: "Transformer", text: str, source: Ids, hypothesis: int
-    ) -> TranslationAttention:
-        """Returns the attention of a model; see `Translator.attention`."""
-        from keras.ops import convert_to_numpy
-
-        _, result = self.search_ids([source], [[]])
-        lengths = result.lengths[0]
-        is_found = integer_from(0, np.count_nonzero(lengths) - 1)
-        check_values(is_found, hypothesis=hypothesis)
-        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
-        output, _ = self.task.decode(self.tokenizer, ids, text)
-        source = [*source, self.tokenizer.source_eos_id]
-        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
-        scores = model.attention_scores(
-            np.array([source], np.int32), np.array([target], np.int32)
-        )
-        return TranslationAttention(
-            source=text,
-            output=output,
-            source_tokens=self.tokenizer.source.pieces(source),
-            target_tokens=self.tokenizer.target.pieces(target),
-            source_words=self.tokenizer.source.words(source),
-            target_words=self.tokenizer.target.words(target),
-            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
-            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
-            cross=[convert_to_numpy(x[0]) for x in scores.cross],
-        )

@@ -114,9 +114,9 @@ def open_translator(
             )
         if search is not None:
             raise InputError(
-                f"is fixed in the SavedModel {path}. Received: {search}. "
-                "Export it again with this search, or open its run.",
-                argument="search",
+                "A SavedModel keeps the search that it was exported with. "
+                f"Received: {search} for {path}. Export the model again with "
+                "this search, or open its run."
             )
         if is_served:
             return connect(path, num_translations)
@@ -167,9 +167,8 @@ def _open_litert(
     search = search or export.search
     if not isinstance(search, BeamSearch):
         raise InputError(
-            "must be BeamSearch for an export for LiteRT. Received: "
-            f"{search}. Open the run to sample.",
-            argument="search",
+            f"An export for LiteRT needs a BeamSearch. Received: {search}. "
+            "Open the run to sample."
         )
     largest = metadata["largest_beam_size"]
     check_exported("beam_size", search.beam_size, largest, str(export.path))

@@ -8,7 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.backend import Backend, EncodedPair
+from keras_transformer.inference.backend import (
+    Backend,
+    EncodedPair,
+    EncodedPairs,
+)
 from keras_transformer.inference.exports import Export, check_exported
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.translator import Translator
@@ -64,9 +68,9 @@ class ServedBackend(Backend):
         search: Search | None = None,
         num_translations: int | None = None,
     ) -> None:
-        exported = metadata["num_translations"]
-        count = exported if num_translations is None else num_translations
-        check_exported("num_translations", count, exported, name)
+        most = metadata["num_translations"]
+        count = most if num_translations is None else num_translations
+        check_exported("num_translations", count, most, name)
         self._predict = predict
         self.name = name
         self.signatures = signatures
@@ -88,9 +92,7 @@ class ServedBackend(Backend):
         blank = [f">>{language}<<" for language in self.target_languages]
         return ["" if x.strip() in blank else x for x in without_blank(texts)]
 
-    def translate(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Translation]:
+    def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         count = self.num_translations
         signature = "serving_default"
         inputs = {"text": [pair.text for pair in pairs]}
@@ -111,9 +113,7 @@ class ServedBackend(Backend):
             for row in range(len(pairs))
         ]
 
-    def score(
-        self, pairs: Sequence[EncodedPair], workers: int
-    ) -> list[Score | None]:
+    def score(self, pairs: EncodedPairs, workers: int) -> list[Score | None]:
         inputs = {
             "text": [pair.source for pair in pairs],
             "translation": [pair.target for pair in pairs],

@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.backend import (
-    Backend,
-    EncodedPair,
-    LocalBackend,
-)
+from keras_transformer.inference.backend import Backend, LocalBackend
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
     Score,
@@ -19,8 +17,8 @@ from keras_transformer.inference.records import (
     Translation,
     TranslationAttention,
 )
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer, read_texts, split_sentences
 from keras_transformer.text.documents import SplitDocument
@@ -99,12 +97,9 @@ class Translator:
                 engine = KerasEngine(models, tokenizer)
             task = task or TranslationTask()
             search = search or task.search
+            search = search.with_num_translations(num_translations)
             model = LocalBackend(
-                engine=engine,
-                tokenizer=tokenizer,
-                task=task,
-                search=search.with_num_translations(num_translations),
-                num_translations=int(num_translations),
+                engine, tokenizer, task, search, int(num_translations)
             )
             self.engine = engine
             self.models = engine.models
@@ -309,10 +304,7 @@ class Translator:
     def score_corpus(
         self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[Score | None]:
-        """Returns scores; None for pairs that are empty or too long.
-
-        The arguments are as in `score`.
-        """
+        """Does what `score` does, but with None for empty or too long pairs."""
         pairs = self.backend.encode(sources, targets, are_prefixes=False)
         lengths = [len(pair.target) for pair in pairs]
         scores = self._in_batches(self.backend.score, pairs, lengths, **options)
@@ -323,19 +315,19 @@ class Translator:
 
     def _in_batches(
         self,
-        function: Callable[[Sequence[EncodedPair], int], list[Any]],
-        pairs: Sequence[EncodedPair],
+        function: Callable[[Sequence[Any], int], list[Any]],
+        pairs: Sequence[Any],
         lengths: Sequence[int],
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Callable[[int], Any] | None = None,
     ) -> list[Any]:
-        """Calls a function with batches of pairs of similar length."""
+        """Calls a function with at least as many batches as workers."""
         tokens = self.batch_tokens if batch_tokens is None else batch_tokens
         workers = self.workers if workers is None else workers
-        check_values(POSITIVE_INTEGER, batch_tokens=tokens, workers=workers)
+        is_count = fields.POSITIVE_INTEGER
+        fields.check_values(is_count, batch_tokens=tokens, workers=workers)
         workers = min(workers, len(pairs)) or 1
-        # There are at least as many batches as workers.
         largest = min(self.max_batch_size, math.ceil(len(pairs) / workers))
         batches = self.backend.make_batches(lengths, tokens, largest)
 
@@ -367,9 +359,32 @@ class Translator:
             InputError: If the text is empty or longer than the model reads,
                 there is no such translation, or the model is an export.
         """
+        from keras.ops import convert_to_numpy
+
         model = self.model
         text, source = self.read_one(text)
-        return self.backend.attention(model, text, source, hypothesis)
+        _, result = self.backend.search_ids([source], [[]])
+        lengths = result.lengths[0]
+        is_index = fields.integer_from(0, np.count_nonzero(lengths) - 1)
+        fields.check_values(is_index, hypothesis=hypothesis)
+        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
+        output, _ = self.task.decode(self.tokenizer, ids, text)
+        source = [*source, self.tokenizer.source_eos_id]
+        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
+        scores = model.attention_scores(
+            np.array([source], np.int32), np.array([target], np.int32)
+        )
+        return TranslationAttention(
+            source=text,
+            output=output,
+            source_tokens=self.tokenizer.source.pieces(source),
+            target_tokens=self.tokenizer.target.pieces(target),
+            source_words=self.tokenizer.source.words(source),
+            target_words=self.tokenizer.target.words(target),
+            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
+            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
+            cross=[convert_to_numpy(x[0]) for x in scores.cross],
+        )
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
         """Returns a text that the model can read whole, and its ids."""

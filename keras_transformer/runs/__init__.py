@@ -1,1 +1,1 @@
-"""Folders of models: described, found, saved; their checkpoints."""
+"""Folders of models: finds, reads and writes runs and their checkpoints."""

@@ -134,9 +134,9 @@ class SplitDocument:
             token = chosen if starts_line else token
             marks = _LIST_MARKS.match(sentence)[0] if starts_line else ""
             rest = sentence[len(marks) :]
-            own = leading_language(rest)
-            if own is not None:
-                token = own if own[2:-2] in languages else ""
+            tag = leading_language(rest)
+            if tag is not None:
+                token = tag if tag[2:-2] in languages else ""
             elif token and _LETTER.search(rest):
                 rest = f"{token} {rest}"
             self._parts.append((marks, rest, space))

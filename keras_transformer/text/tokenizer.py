@@ -173,7 +173,7 @@ class Tokenizer:
             return cls(source, target, normalizes_sources, default_tags)
 
     def files(self) -> dict[str, bytes]:
-        """Returns the content of its files, which `load` reads, by name."""
+        """Returns the files that `load` reads: their content by name."""
         vocabularies = {_SOURCE: self.source, _TARGET: self.target}
         if self.source is self.target:
             vocabularies = {_SHARED: self.source}
@@ -187,14 +187,14 @@ class Tokenizer:
         return files
 
     def save_files(self, folder: str | os.PathLike) -> None:
-        """Writes its files into a folder, each atomically."""
+        """Writes the files that `load` reads, each atomically."""
         for name, content in self.files().items():
             with atomic_write(Path(folder) / name) as partial:
                 partial.write_bytes(content)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of its files, in hexadecimal."""
+        """The SHA-256 of the files, in hexadecimal."""
         return hashlib.sha256(b"".join(self.files().values())).hexdigest()
 
     @property

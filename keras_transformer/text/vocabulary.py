@@ -183,14 +183,15 @@ def _message_class() -> Any:
 
     file = descriptor_pb2.FileDescriptorProto(name="sentencepiece_fields.proto")
     for message, fields in _FIELDS.items():
-        described = file.message_type.add(name=message)
+        proto = file.message_type.add(name=message)
         for field in fields.split(", "):
-            name, number, kind = field.split()
-            added = described.field.add(name=name, number=int(number), label=1)
-            if kind in _FIELDS:
-                added.type_name, added.type = kind, added.TYPE_MESSAGE
+            name, number, value_type = field.split()
+            added = proto.field.add(name=name, number=int(number), label=1)
+            if value_type in _FIELDS:
+                added.type_name = value_type
+                added.type = added.TYPE_MESSAGE
             else:
-                added.type = getattr(added, f"TYPE_{kind}")
+                added.type = getattr(added, f"TYPE_{value_type}")
             if name == "pieces":
                 added.label = added.LABEL_REPEATED
     return message_factory.GetMessages([file])["ModelProto"]

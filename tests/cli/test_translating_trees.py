@@ -126,3 +126,5 @@ def test_the_program_of_the_document(trained, monkeypatch, tmp_path, capsys):
     exec(program, names)
     assert names["tree"].words == "The dog barks .".split()
     assert capsys.readouterr().out.startswith(pretty(names["tree"]))
+    with pytest.raises(ValueError, match="parser takes no prefixes"):
+        names["parser"].translate("The dog barks.", prefixes="(TOP")

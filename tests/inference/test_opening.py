@@ -140,7 +140,11 @@ def test_an_export_is_used_alone(run, litert):
 @pytest.mark.parametrize(
     ("kind", "options", "received"),
     [
-        ("saved_model", dict(search=BeamSearch()), "fixed.*BeamSearch"),
+        (
+            "saved_model",
+            dict(search=BeamSearch()),
+            "SavedModel keeps.*BeamSearch",
+        ),
         ("litert", dict(search=Sampling()), "Sampling"),
         ("litert", dict(search=BeamSearch(5)), "beam_size.*exported.*5"),
         ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),
