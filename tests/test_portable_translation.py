@@ -40,9 +40,10 @@ def test_the_search_is_the_same_on_every_backend():
     for weight in model.weights:
         if len(weight.shape) == 2:
             weight.assign(random.normal(0, 0.3, weight.shape))
+    values = dict(vocab_size=30, source_vocab_size=None)
+    values |= dict(pad_id=0, bos_id=2, eos_id=3)
     tokenizer = SimpleNamespace(
-        **dict(pad_id=0, bos_id=2, eos_id=3, vocab_size=30),
-        source=SimpleNamespace(vocab_size=30),
+        config_values=lambda: values,
         special_ids=SpecialIds(2, 3, 0, banned_ids=(0, 1, 2)),
     )
     engine = numpy_engine(model, tokenizer)

@@ -41,11 +41,12 @@ def main() -> None:
     shape = options.shape
     model = build_model(shape, options.dtype)
     # Ids go in and come out: only the special ids of a vocabulary are needed.
+    values = dict(vocab_size=shape.vocab_size, source_vocab_size=None)
+    values |= dict(pad_id=0, bos_id=2, eos_id=3)
     ids = SpecialIds(bos_id=2, eos_id=3, pad_id=0, banned_ids=(0, 1, 2))
-    vocabulary = types.SimpleNamespace(
-        vocab_size=shape.vocab_size, special_ids=ids, **ids._asdict()
+    tokenizer = types.SimpleNamespace(
+        config_values=lambda: values, special_ids=ids
     )
-    vocabulary.source = vocabulary
     pool = concurrent.futures.ThreadPoolExecutor(workers)
 
     def make_translate(
@@ -58,7 +59,7 @@ def main() -> None:
             length_factor=0,
             extra_length=length,
         )
-        engine = KerasEngine([model], vocabulary)
+        engine = KerasEngine([model], tokenizer)
 
         def translate_part(source: np.ndarray) -> np.ndarray:
             limits = np.full(len(source), length, np.int32)
