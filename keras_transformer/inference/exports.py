@@ -8,21 +8,26 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import (
+    InputError,
+    explain_damage,
+    name_file,
+)
 from keras_transformer.support.fields import check_values, integer_from
-from keras_transformer.support.files import check_types, read_json
+from keras_transformer.support.files import read_json
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 
 METADATA_FILE = "keras_transformer.json"
 MODEL_FILE = "model.tflite"  # of an export for LiteRT
 _SAVED_MODEL = "saved_model.pb"
-# Types of the required metadata.
-_TYPES = {"runs": list, "search": dict, "num_translations": int}
-_LITERT_TYPES = {
-    **_TYPES,
-    **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
-    **dict.fromkeys(("largest_beam_size", "max_length"), int),
+_REQUIRED = {"runs", "search", "num_translations"}
+_REQUIRED_FOR_LITERT = _REQUIRED | {
+    "dtype",
+    "largest_beam_size",
+    "max_length",
+    "model_sha256",
+    "tokenizer_sha256",
 }
 
 
@@ -46,10 +51,10 @@ class Export:
             InputError: If the export is damaged, or a different program's.
         """
         path = Path(path)
-        kind, types = "litert", _LITERT_TYPES
+        kind, required = "litert", _REQUIRED_FOR_LITERT
         file = path / METADATA_FILE
         if not file.is_file():
-            kind, types = "saved-model", _TYPES
+            kind, required = "saved-model", _REQUIRED
             if not (path / _SAVED_MODEL).is_file():
                 folders = [x.parent for x in path.glob(f"*/{_SAVED_MODEL}")]
                 versions = [x for x in folders if x.name.isdecimal()]
@@ -58,16 +63,18 @@ class Export:
                 path = max(versions, key=lambda x: int(x.name))
             file = path / "assets.extra" / METADATA_FILE
         metadata = read_json(file) if file.is_file() else {}
-        if kind == "litert" and "largest_beam_size" not in metadata:
+        if not required.issubset(metadata):
+            missing = ", ".join(sorted(required.difference(metadata)))
             raise InputError(
-                "An export to open must be a SavedModel or a folder for "
-                f"LiteRT. Received: {path}, for a different program"
+                "An export to open must be a SavedModel or a folder for LiteRT "
+                f"that `keras-transformer export` wrote. Received: {path}, "
+                f"with metadata that lack {missing}"
             )
-        check_types(file, metadata, types)
         search = None
-        if "temperature" not in metadata["search"]:  # sampling
-            with name_file(file):
-                search = BeamSearch.from_dict(metadata["search"], str(path))
+        expected = "the description of an export"
+        with explain_damage(file, expected), name_file(file):
+            if "temperature" not in metadata["search"]:  # sampling
+                search = BeamSearch(**metadata["search"])
         return cls(path=path, kind=kind, metadata=metadata, search=search)
 
     @property

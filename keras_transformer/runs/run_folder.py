@@ -15,8 +15,12 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs import weight_files
 from keras_transformer.runs.weight_files import step_of
-from keras_transformer.support import errors, files
-from keras_transformer.support.errors import InputError
+from keras_transformer.support import files
+from keras_transformer.support.errors import (
+    InputError,
+    explain_damage,
+    name_file,
+)
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
 
@@ -24,10 +28,6 @@ if TYPE_CHECKING:
     import keras
 
     from keras_transformer.model import Transformer
-
-_TYPES = dict(
-    model=dict, statistics=dict, task=str, tokenizer=str, languages=list
-)
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -65,22 +65,22 @@ class Run:
                 f"{path}, which {problem}"
             )
         values = files.read_json(file)
-        files.check_types(file, values, _TYPES)
-        task = find_task(values["task"])
-        search = task.search
-        if values.get("search"):
-            search = BeamSearch.from_dict(values["search"], str(file))
-        with errors.name_file(file):
-            config = TransformerConfig.from_dict(values["model"])
-        return cls(
-            path=file.parent,
-            config=config,
-            task=task,
-            search=search,
-            languages=tuple(values["languages"]),
-            statistics=values["statistics"],
-            tokenizer_digest=values["tokenizer"],
-        )
+        expected = "the description of a run"
+        with explain_damage(file, expected), name_file(file):
+            task = find_task(values["task"])
+            search = task.search
+            if values.get("search"):
+                search = BeamSearch(**values["search"])
+            source, target = values["languages"]
+            return cls(
+                path=file.parent,
+                config=TransformerConfig.from_dict(values["model"]),
+                task=task,
+                search=search,
+                languages=(source, target),
+                statistics=dict(values["statistics"]),
+                tokenizer_digest=values["tokenizer"],
+            )
 
     @classmethod
     def create(
@@ -176,7 +176,7 @@ class Run:
             return {}
         flags = files.read_yaml(file.read_bytes(), file)
         advice = "Restore it: it repeats the flags of the training."
-        with errors.explain_damage(file, "a YAML file of flags", advice):
+        with explain_damage(file, "a YAML file of flags", advice):
             return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:

@@ -8,8 +8,12 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import atomic_write, check_types, read_json
+from keras_transformer.support.errors import (
+    InputError,
+    explain_damage,
+    name_file,
+)
+from keras_transformer.support.files import atomic_write, read_json
 from keras_transformer.text import normalization
 from keras_transformer.text.ids import SpecialIds
 from keras_transformer.text.tags import (
@@ -159,16 +163,15 @@ class Tokenizer:
     def _load_folder(cls, folder: Path) -> "Tokenizer":
         file = folder / _DESCRIPTION
         values = read_json(file)
-        types = {"vocab_sizes": list, "normalizes_sources": bool}
-        check_types(file, values, types | {"default_tags": list})
-        sizes = values["vocab_sizes"]
+        with explain_damage(file, "the description of a tokenizer"):
+            sizes = list(values["vocab_sizes"])
+            normalizes_sources = values["normalizes_sources"]
+            default_tags = values["default_tags"]
         if len(sizes) == 1:
             source = target = _read_vocabulary(folder / _SHARED, sizes[0])
         else:
             source = _read_vocabulary(folder / _SOURCE, sizes[0])
             target = _read_vocabulary(folder / _TARGET, sizes[1])
-        normalizes_sources = values["normalizes_sources"]
-        default_tags = values["default_tags"]
         with name_file(file):
             return cls(source, target, normalizes_sources, default_tags)
 
