@@ -8,11 +8,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.support.errors import (
-    InputError,
-    explain_damage,
-    name_file,
-)
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import read_json
 from keras_transformer.tasks import Task, TranslationTask
@@ -71,8 +67,7 @@ class Export:
                 f"with metadata that lack {missing}"
             )
         search = None
-        expected = "the description of an export"
-        with explain_damage(file, expected), name_file(file):
+        with explain_damage(file, "the description of an export"):
             if "temperature" not in metadata["search"]:  # sampling
                 search = BeamSearch(**metadata["search"])
         return cls(path=path, kind=kind, metadata=metadata, search=search)

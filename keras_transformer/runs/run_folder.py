@@ -15,12 +15,8 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs import weight_files
 from keras_transformer.runs.weight_files import step_of
-from keras_transformer.support import files
-from keras_transformer.support.errors import (
-    InputError,
-    explain_damage,
-    name_file,
-)
+from keras_transformer.support import errors, files
+from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask, find_task
 from keras_transformer.text import Tokenizer
 
@@ -65,8 +61,7 @@ class Run:
                 f"{path}, which {problem}"
             )
         values = files.read_json(file)
-        expected = "the description of a run"
-        with explain_damage(file, expected), name_file(file):
+        with errors.explain_damage(file, "the description of a run"):
             task = find_task(values["task"])
             search = task.search
             if values.get("search"):
@@ -176,7 +171,7 @@ class Run:
             return {}
         flags = files.read_yaml(file.read_bytes(), file)
         advice = "Restore it: it repeats the flags of the training."
-        with explain_damage(file, "a YAML file of flags", advice):
+        with errors.explain_damage(file, "a YAML file of flags", advice):
             return {name.replace("-", "_"): x for name, x in flags.items()}
 
     def save_request(self, request: Mapping[str, Any]) -> None:
