@@ -17,14 +17,6 @@ from keras_transformer.text import Tokenizer
 METADATA_FILE = "keras_transformer.json"
 MODEL_FILE = "model.tflite"  # of an export for LiteRT
 _SAVED_MODEL = "saved_model.pb"
-_REQUIRED = {"runs", "search", "num_translations"}
-_REQUIRED_FOR_LITERT = _REQUIRED | {
-    "dtype",
-    "largest_beam_size",
-    "max_length",
-    "model_sha256",
-    "tokenizer_sha256",
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -47,10 +39,10 @@ class Export:
             InputError: If the export is damaged, or a different program's.
         """
         path = Path(path)
-        kind, required = "litert", _REQUIRED_FOR_LITERT
+        kind = "litert"
         file = path / METADATA_FILE
         if not file.is_file():
-            kind, required = "saved-model", _REQUIRED
+            kind = "saved-model"
             if not (path / _SAVED_MODEL).is_file():
                 folders = [x.parent for x in path.glob(f"*/{_SAVED_MODEL}")]
                 versions = [x for x in folders if x.name.isdecimal()]
@@ -59,12 +51,10 @@ class Export:
                 path = max(versions, key=lambda x: int(x.name))
             file = path / "assets.extra" / METADATA_FILE
         metadata = read_json(file) if file.is_file() else {}
-        if not required.issubset(metadata):
-            missing = ", ".join(sorted(required.difference(metadata)))
+        if kind == "litert" and "largest_beam_size" not in metadata:
             raise InputError(
-                "An export to open must be a SavedModel or a folder for LiteRT "
-                f"that `keras-transformer export` wrote. Received: {path}, "
-                f"with metadata that lack {missing}"
+                "An export to open must be a SavedModel or a folder for "
+                f"LiteRT. Received: {path}, for a different program"
             )
         search = None
         with explain_damage(file, "the description of an export"):

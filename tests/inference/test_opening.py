@@ -85,8 +85,8 @@ def test_exports_describe_themselves(export):
     [
         ("{", "JSON"),
         ("", "JSON"),
-        ("[]", "lack dtype"),
-        ('{"search": {}}', "lack dtype, largest_beam_size"),
+        ("[]", "different program"),
+        ('{"search": {}}', "different program"),
         (json.dumps({**METADATA, **LITERT, "search": [4]}), "not list"),
     ],
 )
