@@ -282,8 +282,8 @@ def _open_corpus(
     request = folder.request if data is None else {}
     if data is None and not request:
         raise InputError(
-            "must be a corpus for a model whose training data are not known. "
-            f"Received: {folder.path}",
+            f"must be a corpus, since {folder.path} records no training data. "
+            "Received: None",
             argument="data",
         )
     reading = dataclasses.replace(

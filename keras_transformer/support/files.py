@@ -80,10 +80,10 @@ def locked(
     name: str = "lock",
     output: Path | None = None,
 ) -> Iterator[None]:
-    """Creates a folder and keeps other processes from locking it, too.
+    """Creates a folder, and locks it against other processes.
 
-    Messages name `output`, or the folder. Where the file system has no locks,
-    it warns, once.
+    Errors name `output`, by default the folder. If the file system has no
+    locks, there is one warning.
     """
     with explain_missing_packages():
         from filelock import FileLock, Timeout
