@@ -91,8 +91,8 @@ def make_app(name: str, description: str) -> App:
             if error.argument is None:
                 raise
             _, apps, _ = app.parse_commands(tokens)
-            found = apps[-1].assemble_argument_collection()
-            flags = {flag.field_info.name: flag.name for flag in found}
+            arguments = apps[-1].assemble_argument_collection()
+            flags = {x.field_info.name: x.name for x in arguments}
             flag = flags.get(error.argument, error.argument)
             raise InputError(f"{flag} {error.message}") from error
 

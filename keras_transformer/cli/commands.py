@@ -48,7 +48,7 @@ _COMMANDS = {  # a module is imported when its command is called
     "exporting:serve": _EXPORT,
     "exporting:export": _EXPORT,
     "training:presets": _INSPECT,
-    "demo:demo": _INSPECT,
+    "training:demo": _INSPECT,
 }
 
 app: App = make_app(

@@ -48,7 +48,6 @@ def export(
             is faster. For litert and ctranslate2.
     """
     is_saved_model = format == "saved-model"
-    options = {}
     if shortlist and format not in ("litert", "ctranslate2"):
         raise InputError("--shortlist needs --format litert or ctranslate2.")
     dtype = model.dtype or "float32"
@@ -56,15 +55,17 @@ def export(
         if signatures:
             raise InputError("--signatures needs --format saved-model.")
         model = dataclasses.replace(model, dtype=None)
-    folders = [read_run(run).path for run in runs]
-    translator = model.open(folders, search, num_translations)
-    if shortlist:
-        options["shortlist"] = _make_shortlist(translator, shortlist)
+    opened_runs = [read_run(run) for run in runs]
+    translator = model.open(opened_runs, search, num_translations)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
+    elif shortlist:
+        save = getattr(kt.export, f"save_{format}")
+        likely = _make_shortlist(translator, shortlist)
+        save(translator, output, dtype=dtype, shortlist=likely)
     else:
         save = getattr(kt.export, f"save_{format}")
-        save(translator, output, dtype=dtype, **options)
+        save(translator, output, dtype=dtype)
     print(
         f"{output} is a model for {FORMATS[format].system}. "
         f"docs/{'serving' if is_saved_model else format}.md describes its use"

@@ -16,7 +16,9 @@ from cyclopts.validators import Number
 
 import keras_transformer as kt
 from keras_transformer.decoding.settings import BeamSearch, Sampling, converted
+from keras_transformer.inference.exports import Export
 from keras_transformer.inference.opening import open_translator, read_folder
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task
 from keras_transformer.train.data.filters import PairFilters
@@ -187,7 +189,9 @@ class CorpusFlags:
             )
         if corpora:
             return kt.train.open_corpora(corpora, self.source, self.target)
-        return kt.train.open_corpus(data, **vars(self))
+        return kt.train.open_corpus(
+            data, self.source, self.target, self.columns
+        )
 
 
 @Parameter(name="*", group=Group("Model", sort_key=3))
@@ -212,7 +216,7 @@ class ModelFlags:
 
     def open(
         self,
-        runs: Sequence[str | os.PathLike],
+        runs: Sequence[str | os.PathLike | Run | Export],
         search: Mapping[str, Any] | None,
         num_translations: int | None = None,
         task: Task | None = None,
@@ -228,16 +232,15 @@ class ModelFlags:
             # TensorFlow reads it when it is imported: on CPU each core
             # computes a batch of its own.
             os.environ.setdefault("TF_NUM_INTRAOP_THREADS", "1")
-        folders = [read_folder(run) for run in runs]
         settings = None
         if search or sampling is not None:
-            settings = folders[0].search or BeamSearch()
+            settings = read_folder(runs[0]).search or BeamSearch()
             if sampling is not None:
                 settings = converted(settings, Sampling)
             changes = {**(search or {}), **(sampling or {})}
             settings = dataclasses.replace(settings, **changes)
         translator = open_translator(
-            folders,
+            runs,
             checkpoint=self.checkpoint,
             dtype=self.dtype,
             target_language=self.target_language,

@@ -56,7 +56,7 @@ def attention(
             "A page shows all kinds and layers. Leave out --kind and --layer. "
             f"Received: --output {output}"
         )
-    result = model.open([read_run(run).path], search).attention(text)
+    result = model.open([read_run(run)], search).attention(text)
     if is_page:
         with atomic_write(output) as partial:
             partial.write_text(kt.plotting.attention_page(result), "utf-8")
@@ -81,6 +81,6 @@ def trace(
         output: Page to write, .html; one that exists is replaced.
         tokens: Most probable tokens shown for each hypothesis.
     """
-    translator = model.open([read_run(run).path], search)
+    translator = model.open([read_run(run)], search)
     kt.trace(translator, text, tokens).save(output)
     print(f"Wrote {output}")

@@ -71,7 +71,7 @@ def open_output(path: Path | None) -> Iterator[TextIO]:
     """Yields standard output or a new file.
 
     While it yields standard output, `print` writes to standard error. A file
-    is complete, or not there.
+    appears when it is complete.
     """
     if path is None:
         stdout = sys.stdout

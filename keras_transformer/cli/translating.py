@@ -1,6 +1,7 @@
 """The commands that use a model on texts: translate, score, evaluate."""
 
 import dataclasses
+import functools
 import json
 import os
 from collections import Counter
@@ -96,14 +97,13 @@ def translate(
             reads_many=True,
             workers=workers,
         )
-        if jsonl:
-            write = _json
-        elif num_translations is not None:
-            write = _numbered
-        elif parses and not one_line:
-            write = _tree
-        else:
-            write = _line
+        as_text = functools.partial(
+            _as_text,
+            translator.task,
+            as_json=jsonl,
+            is_numbered=num_translations is not None,
+            as_tree=parses and not one_line,
+        )
         for lines, first, bar in terminal.read_with_progress(input):
             translator.check_languages(lines, first)
             if split_sentences:
@@ -118,7 +118,7 @@ def translate(
                 )
                 pairs = zip(lines, translations, strict=True)
                 texts = [
-                    write(translator.task, number, line, translation)
+                    as_text(number, line, translation)
                     for number, (line, translation) in enumerate(pairs, first)
                 ]
                 if not parses:
@@ -135,35 +135,31 @@ def translate(
             terminal.report(f"{description}: {problems[field]:,}")
 
 
-# What is printed for one line of input.
-
-
-def _line(task: Task, number: int, line: str, result: "Translation") -> str:
-    return _in_one_line(task, result.texts[0])
-
-
-def _numbered(task: Task, number: int, line: str, result: "Translation") -> str:
-    return "\n".join(
-        f"{number}\t{score:.4f}\t{_in_one_line(task, text)}"
-        for score, text in zip(result.scores, result.texts, strict=True)
-    )
-
-
-def _json(task: Task, number: int, line: str, result: "Translation") -> str:
-    columns = {"text": line, **task.columns(result)}
-    return json.dumps(columns, ensure_ascii=False)
-
-
-def _tree(task: Task, number: int, line: str, result: "Translation") -> str:
-    if not result.texts[0]:
-        return ""  # an empty line has no tree
-    tree = kt.parsing.Tree.from_string(result.texts[0])
-    return f"{kt.parsing.pretty(tree)}\n"
-
-
-def _in_one_line(task: Task, text: str) -> str:
-    """Returns a text without line ends, which a model may spell."""
-    return " ".join(text.splitlines()) if task.targets_are_text else text
+def _as_text(
+    task: Task,
+    number: int,
+    line: str,
+    result: "Translation",
+    as_json: bool,
+    is_numbered: bool,
+    as_tree: bool,
+) -> str:
+    """Returns what is printed for one line of input."""
+    if as_json:
+        columns = {"text": line, **task.columns(result)}
+        return json.dumps(columns, ensure_ascii=False)
+    texts = result.texts
+    if task.targets_are_text:  # a model may spell line ends
+        texts = [" ".join(text.splitlines()) for text in texts]
+    if is_numbered:
+        return "\n".join(
+            f"{number}\t{score:.4f}\t{text}"
+            for score, text in zip(result.scores, texts, strict=True)
+        )
+    if as_tree and texts[0]:  # an empty line has no tree
+        tree = kt.parsing.Tree.from_string(texts[0])
+        return f"{kt.parsing.pretty(tree)}\n"
+    return texts[0]
 
 
 def score(
@@ -284,6 +280,12 @@ def _open_corpus(
 ) -> Corpus:
     """Opens the data, by default the training data of a run."""
     request = folder.request if data is None else {}
+    if data is None and not request:
+        raise InputError(
+            f"must be a corpus, since {folder.path} records no training data. "
+            "Received: None",
+            argument="data",
+        )
     reading = dataclasses.replace(
         reading,
         source=reading.source or folder.languages[0],

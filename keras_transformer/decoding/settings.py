@@ -166,18 +166,6 @@ class BeamSearch(_SearchSettings):
             return (log_probs > -math.inf) & (worst == -math.inf)
         return log_probs / self.penalty(length) > worst
 
-    @classmethod
-    def from_dict(cls, values: Any, owner: str) -> "BeamSearch":
-        """Returns settings from a file; `owner` is its name in messages."""
-        try:
-            return cls(**values)
-        except (TypeError, InputError) as error:  # TypeError: unknown fields
-            names = ", ".join(field.name for field in dataclasses.fields(cls))
-            raise InputError(
-                f"The search of {owner} must have valid values of {names}. "
-                f"Received: search={values!r}, {error}"
-            ) from error
-
 
 @fields.document_fields
 @dataclasses.dataclass(frozen=True)

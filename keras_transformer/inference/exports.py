@@ -7,21 +7,14 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.support.errors import InputError, name_file
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.fields import integer_from
-from keras_transformer.support.files import check_types, read_json
+from keras_transformer.support.files import read_json
 from keras_transformer.tasks import Task, TranslationTask
 
 METADATA_FILE = "keras_transformer.json"
 MODEL_FILE = "model.tflite"  # of an export for LiteRT
 _SAVED_MODEL = "saved_model.pb"
-# Types of the required metadata.
-_TYPES = {"runs": list, "search": dict, "num_translations": int}
-_LITERT_TYPES = {
-    **_TYPES,
-    **dict.fromkeys(("tokenizer_sha256", "model_sha256", "dtype"), str),
-    **dict.fromkeys(("largest_beam_size", "max_length"), int),
-}
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -44,10 +37,10 @@ class Export:
             InputError: If the export is damaged, or a different program's.
         """
         path = Path(path)
-        format, types = "litert", _LITERT_TYPES
+        format = "litert"
         file = path / METADATA_FILE
         if not file.is_file():
-            format, types = "saved-model", _TYPES
+            format = "saved-model"
             if not (path / _SAVED_MODEL).is_file():
                 folders = [x.parent for x in path.glob(f"*/{_SAVED_MODEL}")]
                 versions = [x for x in folders if x.name.isdecimal()]
@@ -61,11 +54,10 @@ class Export:
                 "An export to open must be a SavedModel or a folder for "
                 f"LiteRT. Received: {path}, for a different program"
             )
-        check_types(file, metadata, types)
         search = None
-        if "temperature" not in metadata["search"]:  # sampling
-            with name_file(file):
-                search = BeamSearch.from_dict(metadata["search"], str(path))
+        with explain_damage(file, "the description of an export"):
+            if "temperature" not in metadata["search"]:  # sampling
+                search = BeamSearch(**metadata["search"])
         return cls(path=path, format=format, metadata=metadata, search=search)
 
     @property

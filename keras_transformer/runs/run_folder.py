@@ -29,10 +29,6 @@ if TYPE_CHECKING:
 # The models that come with the package, in folders of their names.
 INCLUDED = Path(__file__).resolve().parents[1] / "models"
 
-_TYPES = dict(
-    model=dict, statistics=dict, task=str, tokenizer=str, languages=list
-)
-
 _warn_once = functools.cache(logging.getLogger(__name__).warning)
 
 
@@ -93,22 +89,21 @@ class Run:
                 f"{path}, which {problem}"
             )
         values = files.read_json(file)
-        files.check_types(file, values, _TYPES)
-        with errors.name_file(file):
+        with errors.explain_damage(file, "the description of a run"):
             task = find_task(values["task"])
-            config = TransformerConfig.from_dict(values["model"])
-        search = task.search
-        if values.get("search"):
-            search = BeamSearch.from_dict(values["search"], str(file))
-        return cls(
-            path=file.parent,
-            config=config,
-            task=task,
-            search=search,
-            languages=tuple(values["languages"]),
-            statistics=values["statistics"],
-            tokenizer_digest=values["tokenizer"],
-        )
+            search = task.search
+            if values.get("search"):
+                search = BeamSearch(**values["search"])
+            source, target = values["languages"]
+            return cls(
+                path=file.parent,
+                config=TransformerConfig.from_dict(values["model"]),
+                task=task,
+                search=search,
+                languages=(source, target),
+                statistics=dict(values["statistics"]),
+                tokenizer_digest=values["tokenizer"],
+            )
 
     @classmethod
     def create(

@@ -41,17 +41,19 @@ def name_file(path: str | os.PathLike) -> Iterator[None]:
 def explain_damage(
     path: str | os.PathLike, expected: str, advice: str = ""
 ) -> Iterator[None]:
-    """Turns the errors of a damaged file into an `InputError`.
+    """Turns the errors of a damaged file into an `InputError` with its name.
 
     Errors of the system are not damage: the file was not read.
     """
     try:
         yield
-    except (InputError, MemoryError):
+    except (MissingPackageError, MemoryError):
         raise
     except Exception as error:  # a damaged file may raise anything
         if getattr(error, "errno", None):
             raise
+        if isinstance(error, InputError):
+            raise InputError(f"{path} cannot be used. {error}") from error
         problem = " ".join(str(error).split())[:200]
         if not isinstance(error, ValueError | OSError):
             problem = f"{type(error).__name__}: {problem}"

@@ -30,13 +30,10 @@ def atomic_write(path: str | os.PathLike) -> Iterator[Path]:
     path = Path(path)
     partial = partial_path(path)
     try:
-        yield partial
-        sync(partial)
+        with _name_full_disk(path):
+            yield partial
+            _sync(partial)
         os.replace(partial, path)
-    except OSError as error:
-        if error.errno and not error.filename:  # as of a full disk
-            error.filename = str(path)
-        raise
     finally:
         partial.unlink(missing_ok=True)
 
@@ -60,10 +57,11 @@ def atomic_folder(path: str | os.PathLike) -> Iterator[Path]:
             shutil.rmtree(folder, ignore_errors=True)  # of a killed process
             check_free(path)
             folder.mkdir()
-            yield folder
-            for file in folder.rglob("*"):
-                if file.is_file():
-                    sync(file)
+            with _name_full_disk(path):
+                yield folder
+                for file in folder.rglob("*"):
+                    if file.is_file():
+                        _sync(file)
             if into_existing:
                 # Runs and corpora are complete as soon as their JSON is there.
                 files = folder.iterdir()
@@ -82,10 +80,10 @@ def locked(
     name: str = "lock",
     output: Path | None = None,
 ) -> Iterator[None]:
-    """Creates a folder and keeps other processes from locking it, too.
+    """Creates a folder, and locks it against other processes.
 
-    Messages name `output`, or the folder. Where the file system has no locks,
-    it warns, once.
+    Errors name `output`, by default the folder. If the file system has no
+    locks, there is one warning.
     """
     with explain_missing_packages():
         from filelock import FileLock, Timeout
@@ -110,7 +108,18 @@ def locked(
         yield
 
 
-def sync(path: str | os.PathLike) -> None:
+@contextlib.contextmanager
+def _name_full_disk(path: Path) -> Iterator[None]:
+    """Names a path in errors that name no file, as of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno and not error.filename:
+            error.filename = str(path)
+        raise
+
+
+def _sync(path: Path) -> None:
     """Waits until a file is on the disk: a power cut may leave it empty."""
     with open(path, "rb+") as file:  # Windows syncs what may be written
         os.fsync(file.fileno())
@@ -171,7 +180,8 @@ def read_yaml(
     loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     with explain_damage(name, "YAML"):
         if as_texts:
-            return _as_texts(yaml.compose(content, loader))
+            document = yaml.compose(content, loader)
+            return {} if document is None else _as_texts(document)
         return yaml.load(content, loader)
 
 
@@ -183,17 +193,6 @@ def _as_texts(node: Any) -> Any:
     if node.id == "sequence":
         return [_as_texts(item) for item in node.value]
     return node.value
-
-
-def check_types(file: str | os.PathLike, values: Any, types: dict) -> None:
-    """Raises InputError unless a JSON object contains values of these types."""
-    for name, cls in types.items():
-        value = values.get(name) if isinstance(values, dict) else None
-        if not isinstance(value, cls):
-            raise InputError(
-                f"{file} must contain {name!r}, of type {cls.__name__}. "
-                f"Received: {value!r:.100}"
-            )
 
 
 def write_json(path: str | os.PathLike, values: Any) -> None:

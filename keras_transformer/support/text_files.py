@@ -24,11 +24,7 @@ def without_suffix(path: str) -> str:
 
 
 def read_lines(path: str | os.PathLike) -> Iterator[str]:
-    """Yields the lines of a file.
-
-    Raises:
-        InputError: At a line that is not UTF-8, or where the file is damaged.
-    """
+    """Yields the lines of a file, which must be UTF-8 and not damaged."""
     with open(path, "rb") as file:
         for lines in arriving_lines(file, path):
             yield from lines

@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from keras_transformer.support.errors import InputError, name_file
-from keras_transformer.support.files import atomic_write, check_types, read_json
+from keras_transformer.support.errors import InputError, explain_damage
+from keras_transformer.support.files import atomic_write, read_json
 from keras_transformer.text import normalization
 from keras_transformer.text.ids import SpecialIds
 from keras_transformer.text.tags import (
@@ -159,17 +159,17 @@ class Tokenizer:
     def _load_folder(cls, folder: Path) -> "Tokenizer":
         file = folder / _DESCRIPTION
         values = read_json(file)
-        types = {"vocab_sizes": list, "normalizes_sources": bool}
-        check_types(file, values, types | {"default_tags": list})
-        sizes = values["vocab_sizes"]
+        expected = "the description of a tokenizer"
+        with explain_damage(file, expected):
+            sizes = list(values["vocab_sizes"])
         if len(sizes) == 1:
             source = target = _read_vocabulary(folder / _SHARED, sizes[0])
         else:
             source = _read_vocabulary(folder / _SOURCE, sizes[0])
             target = _read_vocabulary(folder / _TARGET, sizes[1])
-        normalizes_sources = values["normalizes_sources"]
-        default_tags = values["default_tags"]
-        with name_file(file):
+        with explain_damage(file, expected):
+            normalizes_sources = values["normalizes_sources"]
+            default_tags = values["default_tags"]
             return cls(source, target, normalizes_sources, default_tags)
 
     def files(self) -> dict[str, bytes]:
@@ -324,5 +324,5 @@ class Tokenizer:
 
 
 def _read_vocabulary(file: Path, vocab_size: int | None = None) -> Vocabulary:
-    with name_file(file):
+    with explain_damage(file, "a SentencePiece model"):
         return Vocabulary(file.read_bytes(), vocab_size)

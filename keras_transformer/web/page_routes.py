@@ -6,7 +6,6 @@ from urllib.parse import urlsplit
 
 import pydantic
 from fastapi import APIRouter, Depends, Request, Response
-from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, JSONResponse
 
 from keras_transformer.inference.exports import first_run
@@ -32,15 +31,6 @@ def _check_origin(request: Request) -> None:
 async def explain(request: Request, error: InputError) -> JSONResponse:
     """Returns the answer to a request with an invalid value."""
     return JSONResponse({"error": str(error)}, 400)
-
-
-async def explain_invalid(
-    request: Request, error: RequestValidationError
-) -> JSONResponse:
-    """Returns the answer to a request with missing or wrong fields."""
-    problem = error.errors()[0]
-    place = ".".join(map(str, problem["loc"]))
-    return JSONResponse({"error": f"{place}: {problem['msg']}"}, 422)
 
 
 def _forbid_frames(response: Response) -> None:

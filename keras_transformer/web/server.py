@@ -56,7 +56,6 @@ def make_app(
     with explain_missing_packages():
         import uvicorn  # noqa: F401
         from fastapi import FastAPI
-        from fastapi.exceptions import RequestValidationError
         from fastapi.middleware.trustedhost import TrustedHostMiddleware
 
         from keras_transformer.web import page_routes
@@ -72,9 +71,6 @@ def make_app(
     app.state.hosts = [host.lower() for host in hosts]
     app.add_middleware(TrustedHostMiddleware, allowed_hosts=app.state.hosts)
     app.add_exception_handler(InputError, page_routes.explain)
-    app.add_exception_handler(
-        RequestValidationError, page_routes.explain_invalid
-    )
     app.include_router(page_routes.router)
     return app
 

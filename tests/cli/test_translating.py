@@ -191,6 +191,10 @@ def test_score_needs_two_columns(
     assert result.out == ""
 
 
+def test_a_server_scores(run_cli):
+    check_error(run_cli("score", "grpc://a/b/c"), "A served model")
+
+
 def test_pairs_without_a_score_have_empty_lines(run_cli, tmp_path, trained):
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("a\tb\na\t" + "ab" * 100 + "\n\t\na\tb\n")

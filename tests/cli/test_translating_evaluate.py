@@ -153,7 +153,7 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert run_cli("evaluate", run, "--split", "train").code == 0
     assert list(call["corpus"].pairs("train")) == [("b", "a")]
     (run / "train.yaml").unlink()
-    check_error(run_cli("evaluate", run), str(run), "cannot be used")
+    check_error(run_cli("evaluate", run), "--data must be", str(run))
 
 
 def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):

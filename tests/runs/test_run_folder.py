@@ -69,12 +69,12 @@ def test_the_request_has_the_names_of_flags(run):
 @pytest.mark.parametrize(
     ("name", "value", "received"),
     [
-        ("model", None, "model"),
+        ("model", None, "config.json must be the description of a run"),
         ("task", "poetry", "config.json.*'poetry'"),
         ("model", {"depth": 3}, "depth"),
         ("search", {"patience": 2}, "'patience'"),
         ("search", {"beam_size": 0}, "beam_size must"),
-        ("search", [4], r"search=\[4\]"),
+        ("search", [4], "not list"),
     ],
 )
 def test_invalid_values(run, name, value, received):

@@ -66,13 +66,10 @@ def test_the_content_is_on_the_disk_before_the_file_is_replaced(
 
 
 def test_errors_name_the_file(path):
-    with pytest.raises(OSError, match="No space left") as error:
-        with atomic_write(path):
-            raise OSError(errno.ENOSPC, "No space left on device")
-    assert (error.value.errno, error.value.filename) == (
-        errno.ENOSPC,
-        str(path),
-    )
+    for writing in (atomic_write(path), atomic_folder(path.parent / "new")):
+        with pytest.raises(OSError, match=f"No space left.*{path.parent}"):
+            with writing:
+                raise OSError(errno.ENOSPC, "No space left on device")
     with pytest.raises(FileNotFoundError) as error:
         with atomic_write(path):
             raise FileNotFoundError(errno.ENOENT, "No such file", "another")
@@ -242,6 +239,7 @@ def test_yaml():
     assert read_yaml(content, "a.yml") == {"a": [1, 2], False: 1.5, "b": None}
     texts = read_yaml(content, "a.yml", as_texts=True)
     assert texts == {"a": ["1", "2"], "no": "1.5"}
+    assert read_yaml("# nothing", "a.yml", as_texts=True) == {}
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,7 @@ def test_a_damaged_description(prepared, name):
         open_prepared(prepared.path)
     part = dict(data=["a"], splits=[])
     path.write_text(json.dumps({**values, name: 1, "parts": [part]}))
-    with pytest.raises(InputError, match="'statistics'|^task must"):
+    with pytest.raises(InputError, match="'statistics'|used. task must"):
         open_prepared(prepared.path)
     path.write_text("{")
     with pytest.raises(InputError, match="prepared.json"):

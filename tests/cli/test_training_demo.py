@@ -5,7 +5,7 @@ import itertools
 import pytest
 
 import keras_transformer as kt
-from keras_transformer.cli import demo
+from keras_transformer.cli import exporting, translating
 from keras_transformer.inference.records import Translation
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.train.data.corpus import open_corpus
@@ -37,9 +37,9 @@ def calls(trained, monkeypatch):
 
     monkeypatch.setattr(kt.train, "train", train)
     monkeypatch.setattr(
-        demo.translating, "evaluate", lambda *x: calls.append(("evaluate", *x))
+        translating, "evaluate", lambda *x: calls.append(("evaluate", *x))
     )
-    monkeypatch.setattr(demo.exporting, "export", export)
+    monkeypatch.setattr(exporting, "export", export)
     monkeypatch.setattr(kt, "open_translator", open_translator)
     return calls
 
