@@ -61,7 +61,7 @@ def make_signatures(
         return _by_name("memory_", memory)
 
     def decode_step(inputs: Tensors) -> Tensors:
-        new: list[parts.Pair] = []
+        new: list[parts.KeysAndValues] = []
         logits = []
         for model in models:
             indices = range(len(new), len(new) + len(model.decoder.layers))
@@ -163,7 +163,7 @@ def _candidates(
 
 def _memory(
     model: Transformer, inputs: Tensors, max_length: int
-) -> list[parts.Pair]:
+) -> list[parts.KeysAndValues]:
     """Encodes the sources, and returns keys and values for each layer."""
     heads = IndexedHeads(model.config.encoder.num_heads, inputs)
     memory_heads = IndexedHeads(model.config.decoder.num_heads, inputs)
@@ -190,7 +190,7 @@ def _memory(
 
 def _next_states(
     model: Transformer, inputs: Tensors, indices: Sequence[int], max_length: int
-) -> tuple[StepDecoder, tf.Tensor, list[parts.Pair]]:
+) -> tuple[StepDecoder, tf.Tensor, list[parts.KeysAndValues]]:
     """Returns the last layer's output, and new keys and values of each."""
     heads = IndexedHeads(model.config.decoder.num_heads, inputs)
     with tf.init_scope():
@@ -211,10 +211,10 @@ def _call(
     layer: parts.PreparedLayer,
     x: tf.Tensor,
     mask: tf.Tensor,
-    past: parts.Pair | None = None,
-    memory: parts.Pair | None = None,
+    past: parts.KeysAndValues | None = None,
+    memory: parts.KeysAndValues | None = None,
     memory_mask: tf.Tensor | None = None,
-) -> tuple[tf.Tensor, parts.Pair]:
+) -> tuple[tf.Tensor, parts.KeysAndValues]:
     """Returns the output of a layer, and its new keys and values."""
     if not layer.has_plain_attention:
         raise InputError(
@@ -222,7 +222,7 @@ def _call(
             "quantization. Export a SavedModel instead."
         )
     attention = layer.self_attention
-    new: parts.Pair = ()
+    new: parts.KeysAndValues = ()
 
     def attend_to_self(x: tf.Tensor) -> tf.Tensor:
         nonlocal new
@@ -249,7 +249,7 @@ def _specs(dtype: tf.DType, shapes: dict) -> Specs:
     return {x: tf.TensorSpec(shape, dtype, x) for x, shape in shapes.items()}
 
 
-def _by_name(prefix: str, pairs: Iterable[parts.Pair]) -> Tensors:
+def _by_name(prefix: str, pairs: Iterable[parts.KeysAndValues]) -> Tensors:
     tensors = {}
     for n, (keys, values) in enumerate(pairs):
         tensors[f"{prefix}keys_{n}"] = keys

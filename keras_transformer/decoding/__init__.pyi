@@ -5,3 +5,4 @@ from keras_transformer.decoding.settings import SearchResult as SearchResult
 from keras_transformer.decoding.step import DecoderCache as DecoderCache
 from keras_transformer.decoding.step import StepDecoder as StepDecoder
 from keras_transformer.losses import token_log_probs as token_log_probs
+from keras_transformer.text.ids import SpecialIds as SpecialIds

@@ -46,15 +46,11 @@ def beam_search(
     cache: Any,
     max_lengths: tf.Tensor,
     settings: BeamSearch,
+    special_ids: SpecialIds,
     count: int | tf.Tensor | None = None,
-    *,
-    bos_id: int,
-    eos_id: int,
-    pad_id: int,
-    banned_ids: tuple[int, ...] = (),
     prefix: tf.Tensor | None = None,
 ) -> SearchResult:
-    """Searches for the best continuations of `bos_id`; see `BeamSearch`.
+    """Searches for the best continuations of the start token; see `BeamSearch`.
 
     Args:
         step: Called with the last ids `[B, K]`, the slot of the previous step
@@ -70,12 +66,8 @@ def beam_search(
         max_lengths: Maximum length of each hypothesis, the end token
             included, int32 `[B]`.
         settings: The fields may be scalar tensors in a graph.
+        special_ids: The id of the first input, and ids of special tokens.
         count: n, the number of hypotheses to return. Default: K.
-        bos_id: Id of the input of the first step.
-        eos_id: Id of the end token.
-        pad_id: Id that follows the end token in the result.
-        banned_ids: Ids that may occur in prefixes only. `bos_id` may be
-            `eos_id` or `pad_id`.
         prefix: Ids `[B, p]`, padded with `pad_id`; every hypothesis of a row
             begins with them.
 
@@ -84,8 +76,8 @@ def beam_search(
         finished earlier comes first.
     """
     count = settings.beam_size if count is None else count
-    ids = SpecialIds(bos_id, eos_id, pad_id, banned_ids)
-    search = BeamSearcher(step, settings, count, ids)
+    pad_id = special_ids.pad_id
+    search = BeamSearcher(step, settings, count, special_ids)
     state = search.start(cache, max_lengths, prefix)
     ids, scores, lengths = loop.run_search(
         state, search.extend, search.can_win, search.result, pad_id
@@ -152,8 +144,7 @@ class BeamSearcher:
         beam_size = self.settings.beam_size
         count = 2 * beam_size + len(self.ids.banned_ids)
         count = tf.minimum(count, tf.shape(log_probs)[-1])
-        size = self.settings.no_repeat_ngram
-        allowed = without_repeats(log_probs, state.live_ids, size)
+        allowed = without_repeats(log_probs, state.live_ids, self.settings)
         values, tokens = top_k(allowed, count)  # [B, K, count]
         banned = tf.constant(self.ids.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)

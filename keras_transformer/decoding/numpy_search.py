@@ -20,7 +20,7 @@ class Predictions(NamedTuple):
 
     log_probs: np.ndarray  # [B, K, C] natural logarithms
     tokens: np.ndarray  # [B, K, C] int32
-    forced: np.ndarray  # [B, K, 1] log P of the forced token
+    forced_log_probs: np.ndarray  # [B, K, 1] log P of the forced token
 
 
 class Decoding(Protocol):
@@ -33,13 +33,13 @@ class Decoding(Protocol):
     ) -> Predictions:
         """Decodes one more token of each hypothesis.
 
-        All arguments are `[B, K]`: the last tokens, the previous hypotheses
-        that they continue, and the tokens of which log P is needed. The search
-        may change what it gets.
+        All arguments are `[B, K]`: the last tokens, the slots of the previous
+        step that they continue, and the tokens whose log P the search needs.
+        The search may change the arrays that it gets.
         """
 
     def keep(self, rows: np.ndarray) -> None:
-        """Removes all other sentences."""
+        """Removes all sentences except those in these rows."""
 
 
 def beam_search(
@@ -168,7 +168,7 @@ class _Search:
         self, predictions: Predictions, forced: np.ndarray
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
-        log_probs, tokens, log_prob_of_forced = predictions
+        log_probs, tokens, forced_log_probs = predictions
         for token in self.ids.banned_ids:
             log_probs[tokens == token] = -np.inf
         if size := self.settings.no_repeat_ngram:
@@ -179,7 +179,7 @@ class _Search:
             log_probs[is_banned.any(axis=-1)] = -np.inf
         is_forced = forced != self.ids.pad_id
         log_probs[is_forced] = -np.inf
-        log_probs[is_forced, :, :1] = log_prob_of_forced[is_forced]
+        log_probs[is_forced, :, :1] = forced_log_probs[is_forced]
         tokens[is_forced] = forced[is_forced, None, None]
         total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)

@@ -15,16 +15,7 @@ import keras
 from keras import ops
 
 from keras_transformer.decoding import operations
-from keras_transformer.decoding.operations import (
-    Function,
-    HeadLayout,
-    Linear,
-    in_dtype,
-    is_plain_dense,
-    prepare_dense,
-    to_hypotheses,
-    to_rows,
-)
+from keras_transformer.decoding.operations import Function, HeadLayout
 from keras_transformer.layers import (
     DecoderLayer,
     EncoderLayer,
@@ -37,7 +28,7 @@ from keras_transformer.layers import (
 from keras_transformer.layers.attention import MASKED, positions_of
 from keras_transformer.layers.positional_encoding import PositionalEncoding
 
-Pair = tuple[Any, Any]  # keys and values
+KeysAndValues = tuple[Any, Any]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,14 +39,14 @@ class CalledAttention:
     beam_size: Any
     is_cross: bool
 
-    def project_memory(self, memory: Any) -> Pair:
+    def project_memory(self, memory: Any) -> KeysAndValues:
         """Returns keys and values of the memory, `[B, H, S, w]`."""
         states = memory.states
         return self.layer.project_memory(states, positions_of(states))
 
     def project_query(self, x: Any) -> Any:
         """Returns the query that `attend` takes, which also projects it."""
-        return to_hypotheses(x, self.beam_size)
+        return operations.to_hypotheses(x, self.beam_size)
 
     def project(self, x: Any, index: Any) -> tuple[Any, Any, Any]:
         """Returns query, keys and values `[B, H, K, w]` at a position."""
@@ -64,13 +55,15 @@ class CalledAttention:
         key, value = self.layer.project_memory(query, positions)
         return query, key, value
 
-    def attend(self, query: Any, pair: Pair, mask: Any, index: Any) -> Any:
+    def attend(
+        self, query: Any, keys_and_values: KeysAndValues, mask: Any, index: Any
+    ) -> Any:
         """Returns the output `[N, d_model]` of K queries at a position.
 
         The hypotheses share the keys and values, `[B, H, n, w]`. The mask is
         boolean, `[B, 1, K, n]`; True = attend.
         """
-        key, value = pair
+        key, value = keys_and_values
         keys = positions_of(key, axis=2)
         if not self.is_cross:
             keys = keys // self.beam_size  # K hypotheses side by side
@@ -79,7 +72,7 @@ class CalledAttention:
         output, _ = self.layer.attend(
             query, key, value, mask[:, 0], None, positions
         )
-        return to_rows(output)
+        return operations.to_rows(output)
 
 
 class PreparedAttention:
@@ -104,10 +97,10 @@ class PreparedAttention:
         bias = None
         if layer.use_bias:
             bias = _joined([dense.bias for dense in inputs], scale, dtype)
-        self._project = Linear(kernel, bias, dtype)
-        self._output = prepare_dense(layer.output_projection, dtype)
+        self._project = operations.Linear(kernel, bias, dtype)
+        self._output = operations.prepare_dense(layer.output_projection, dtype)
 
-    def project_memory(self, memory: Any) -> Pair:
+    def project_memory(self, memory: Any) -> KeysAndValues:
         states = memory.states
         key, value = self._layer.project_memory(states, positions_of(states))
         # A source that is masked completely gives 0.
@@ -124,16 +117,16 @@ class PreparedAttention:
     def attend(
         self,
         query: Any,
-        pair: Pair,
+        keys_and_values: KeysAndValues,
         mask: Any,
         index: Any = None,
-        own: Pair | None = None,
+        own: KeysAndValues | None = None,
     ) -> Any:
         """As in `CalledAttention`. The mask may also be float32: it is added.
 
         With `own`, `[B, H, K, w]`, each hypothesis attends to its own key, too.
         """
-        key, value = pair
+        key, value = keys_and_values
         products = operations.matmul_transposed(query, key)
         products = ops.cast(products, "float32")
         if keras.backend.standardize_dtype(mask.dtype) == "bool":
@@ -158,7 +151,7 @@ class PreparedAttention:
 
 def _joined(variables: list[Any], scale: float, dtype: str) -> Any:
     """Joins the columns of weights. The first, of queries, are scaled."""
-    values = [in_dtype(x, dtype) for x in variables]
+    values = [operations.in_dtype(x, dtype) for x in variables]
     values[0] = values[0] * scale
     return ops.concatenate(values, axis=-1)
 
@@ -168,10 +161,10 @@ def _prepare_attention(
 ) -> CalledAttention | PreparedAttention:
     is_plain = (
         type(layer) in (MultiHeadAttention, RestrictedSelfAttention)
-        and is_plain_dense(layer.query_projection)
-        and is_plain_dense(layer.key_projection)
-        and is_plain_dense(layer.value_projection)
-        and is_plain_dense(layer.output_projection)
+        and operations.is_plain_dense(layer.query_projection)
+        and operations.is_plain_dense(layer.key_projection)
+        and operations.is_plain_dense(layer.value_projection)
+        and operations.is_plain_dense(layer.output_projection)
     )
     if is_plain:
         return PreparedAttention(layer, heads, dtype, is_cross)
@@ -189,12 +182,14 @@ class CalledLayer:
         """A residual connection also takes a function of rows."""
 
         def called_sublayer(x: Any) -> Any:
-            return to_hypotheses(sublayer(to_rows(x)), self.beam_size)
+            return operations.to_hypotheses(
+                sublayer(operations.to_rows(x)), self.beam_size
+            )
 
-        x = to_hypotheses(x, self.beam_size)
+        x = operations.to_hypotheses(x, self.beam_size)
         if sublayer is None:
-            return to_rows(self.layer(x))
-        return to_rows(self.layer(x, sublayer=called_sublayer))
+            return operations.to_rows(self.layer(x))
+        return operations.to_rows(self.layer(x, sublayer=called_sublayer))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -273,8 +268,8 @@ class PreparedLayer:
         self._feed_forward: Function = CalledLayer(network, heads.beam_size)
         if type(network) is FeedForward:
             self._feed_forward = PreparedFeedForward(
-                prepare_dense(network.inner, dtype),
-                prepare_dense(network.outer, dtype),
+                operations.prepare_dense(network.inner, dtype),
+                operations.prepare_dense(network.outer, dtype),
             )
 
     @property
@@ -287,7 +282,7 @@ class PreparedLayer:
         self,
         x: Any,
         attend_to_self: Function,
-        memory: Pair | None = None,
+        memory: KeysAndValues | None = None,
         memory_mask: Any = None,
         index: Any = None,
     ) -> Any:
@@ -334,7 +329,7 @@ class PreparedEmbedding:
             index: Their position: a scalar, or `[N]`.
         """
         if self._embeddings is None:
-            x = to_rows(self._layer(ids))
+            x = operations.to_rows(self._layer(ids))
         else:
             x = operations.take(
                 self._embeddings, ops.reshape(ids, (-1,)), axis=0
@@ -350,9 +345,9 @@ def prepare_logits(model: Any, beam_size: Any) -> Function:
         return CalledLayer(model.logits, beam_size)
     matrix, bias = projection
     dtype = model.compute_dtype
-    matrix = in_dtype(operations.tensor(matrix.value), dtype)
+    matrix = operations.in_dtype(operations.tensor(matrix.value), dtype)
     # The product with a transposed matrix is faster in bfloat16 only; in
     # float32 without oneDNN it is twenty times slower.
     if dtype == "bfloat16":
-        return Linear(matrix, bias, dtype, is_transposed=True)
-    return Linear(ops.transpose(matrix), bias, dtype)
+        return operations.Linear(matrix, bias, dtype, is_transposed=True)
+    return operations.Linear(ops.transpose(matrix), bias, dtype)

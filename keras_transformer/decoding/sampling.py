@@ -11,6 +11,7 @@ import tensorflow as tf
 from keras_transformer.decoding import loop
 from keras_transformer.decoding.settings import Sampling, SearchResult
 from keras_transformer.decoding.top_k import block_size, top_k, without_repeats
+from keras_transformer.text.ids import SpecialIds
 
 # Most nuclei are smaller; sorting a whole vocabulary would dominate a step.
 _NUCLEUS = 1024
@@ -36,14 +37,10 @@ def sample(
     max_lengths: tf.Tensor,
     keys: tf.Tensor,
     settings: Sampling,
-    *,
-    bos_id: int,
-    eos_id: int,
-    pad_id: int,
-    banned_ids: tuple[int, ...] = (),
+    special_ids: SpecialIds,
     prefix: tf.Tensor | None = None,
 ) -> SearchResult:
-    """Draws continuations of `bos_id` at random; see `Sampling`.
+    """Draws continuations of the start token at random; see `Sampling`.
 
     The arguments are as in `beam_search`, except `keys`, integers `[B]`: the
     samples of a sentence depend on its key, the seed and the probabilities
@@ -55,6 +52,7 @@ def sample(
         probabilities, without temperature, top-k and top-p.
     """
     num_samples = settings.num_hypotheses
+    bos_id, eos_id, pad_id, banned_ids = special_ids
     constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
     banned = tf.constant(banned_ids, tf.int32)
 
@@ -67,8 +65,7 @@ def sample(
         every_id = tf.range(tf.shape(log_probs)[-1])
         is_banned = tf.reduce_any(every_id[:, None] == banned, axis=-1)
         logits = tf.where(is_banned, -float("inf"), log_probs)
-        size = settings.no_repeat_ngram
-        logits = without_repeats(logits, state.ids, size)
+        logits = without_repeats(logits, state.ids, settings)
         logits = _filtered(logits, settings)
         seed = settings.seed
         first, second = _random_numbers(seed, state.keys, slots, state.index)

@@ -2,14 +2,14 @@
 
 import dataclasses
 import math
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, NamedTuple
 
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
 
 # With more hypotheses, the values over a vocabulary of 2^16 tokens would exceed
 # 64 MiB per sentence.
-_COUNT = fields.integer_from(1, 256)
+_NUM_HYPOTHESES = fields.integer_from(1, 256)
 
 # The length penalty is a power of one of these functions of n tokens.
 _PENALTY_BASES = {
@@ -31,8 +31,6 @@ class SearchResult(NamedTuple):
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class _SearchSettings:
     """Base class of `BeamSearch` and `Sampling`: the fields of both."""
-
-    _count: ClassVar[str]  # name of the field with the number of hypotheses
 
     alpha: float = fields.described(
         fields.number_from(0, 5),  # the power of any length is a float32
@@ -66,26 +64,16 @@ class _SearchSettings:
     def __post_init__(self) -> None:
         fields.check_fields(self)
 
-    @property
-    def num_hypotheses(self) -> int:
-        """The maximum number of hypotheses."""
-        count = getattr(self, self._count)
-        return 1 if count is None else count
-
     def with_num_translations(self, num_translations: int) -> "Search":
         """Returns these settings for a number of translations per source."""
-        settings = self
-        name = self._count
-        if getattr(self, name) is None and num_translations > 0:
-            settings = dataclasses.replace(self, **{name: num_translations})
-        most = settings.num_hypotheses
-        if not 1 <= num_translations <= most:
+        if not 1 <= num_translations <= self.num_hypotheses:
             raise InputError(
-                f"must be an integer from 1 to {name}, which is {most}. "
+                f"must be an integer from 1 to {self.num_hypotheses}, which is "
+                "the beam_size or num_samples of the search. "
                 f"Received: {num_translations}",
                 argument="num_translations",
             )
-        return settings
+        return self
 
     def penalty(self, length: Any) -> Any:
         """Returns the length penalty, which grows with the length.
@@ -119,10 +107,8 @@ class BeamSearch(_SearchSettings):
     until that is the end token.
     """
 
-    _count = "beam_size"
-
     beam_size: int = fields.described(
-        _COUNT,
+        _NUM_HYPOTHESES,
         "hypotheses kept per sentence, K, at most 256; 1 is greedy",
         default=4,
     )
@@ -135,6 +121,11 @@ class BeamSearch(_SearchSettings):
         "ended now, for length penalties that grow faster than wu",
         default="exact",
     )
+
+    @property
+    def num_hypotheses(self) -> int:
+        """The maximum number of hypotheses."""
+        return self.beam_size
 
     def can_win(
         self,
@@ -186,8 +177,6 @@ class Sampling(_SearchSettings):
     top-p, over the length penalty. Two samples may be the same.
     """
 
-    _count = "num_samples"
-
     temperature: float = fields.described(
         fields.number_from(0.001, 100),
         "divisor of the log-probabilities, from 0.001 to 100; below 1 likely "
@@ -206,11 +195,21 @@ class Sampling(_SearchSettings):
     )
     seed: int = fields.described(fields.SEED, "random seed", default=0)
     num_samples: int | None = fields.described(
-        _COUNT,
+        _NUM_HYPOTHESES,
         "translations drawn per sentence, at most 256; the best are returned; "
         "by default as many as are returned",
         default=None,
     )
+
+    @property
+    def num_hypotheses(self) -> int:
+        """The maximum number of hypotheses."""
+        return 1 if self.num_samples is None else self.num_samples
+
+    def with_num_translations(self, num_translations: int) -> "Sampling":
+        if self.num_samples is None and num_translations > 0:
+            return dataclasses.replace(self, num_samples=num_translations)
+        return super().with_num_translations(num_translations)
 
 
 Search = BeamSearch | Sampling

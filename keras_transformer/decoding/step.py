@@ -36,9 +36,9 @@ class DecoderCache(NamedTuple):
     An `attention_window` limits P.
     """
 
-    layers: tuple[parts.Pair, ...]  # of each layer, [B, H, P*K, w]
+    layers: tuple[parts.KeysAndValues, ...]  # of each layer, [B, H, P*K, w]
     ancestry: Any  # [B, K, P*K] boolean, True = own past
-    memory: tuple[parts.Pair, ...]  # of each layer, [B, H, S, w]
+    memory: tuple[parts.KeysAndValues, ...]  # of each layer, [B, H, S, w]
     memory_mask: Any  # [B, 1, 1, S] boolean, True where there is no padding
 
 
@@ -143,7 +143,7 @@ class StepDecoder:
 
     def _extend(
         self, number: int, x: Any, cache: DecoderCache, mask: Any, index: Any
-    ) -> tuple[Any, parts.Pair]:
+    ) -> tuple[Any, parts.KeysAndValues]:
         """Returns the output of a layer, and its keys and values until now."""
         layer = self.layers[number]
         attention = layer.self_attention

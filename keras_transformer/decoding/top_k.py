@@ -8,6 +8,7 @@ import math
 import tensorflow as tf
 
 from keras_transformer.decoding.limits import repeats
+from keras_transformer.decoding.settings import Search
 
 _BLOCK_SIZES = range(32, 129)
 _COUNT = 8  # the number of tokens for which the block size is best
@@ -51,15 +52,15 @@ def top_k(
 
 
 def without_repeats(
-    log_probs: tf.Tensor, ids: tf.Tensor, size: int
+    log_probs: tf.Tensor, ids: tf.Tensor, settings: Search
 ) -> tf.Tensor:
-    """Sets log P `[B, K, V]` to -inf where hypotheses would repeat an n-gram.
+    """Sets log P `[B, K, V]` to -inf where `ids` would repeat an n-gram.
 
-    The hypotheses are ids `[B, K, t]`; size 0 allows all repetitions.
+    `ids` are the hypotheses `[B, K, t]`.
     """
-    if not size:
+    if not settings.no_repeat_ngram:
         return log_probs
-    tokens, are_repeats = repeats(tf, ids, size)
+    tokens, are_repeats = repeats(tf, ids, settings.no_repeat_ngram)
     places = tf.where(are_repeats)  # few or none
     banned = tf.cast(tf.gather_nd(tokens, places), tf.int64)
     places = tf.concat([places[:, :2], banned[:, None]], axis=1)

@@ -79,10 +79,9 @@ class GraphSearch:
         step, caches = make_step(
             self._models, source, longest, settings.num_hypotheses
         )
-        ids = self._special_ids._asdict()
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
-                step, caches, limits, settings, count, **ids, prefix=prefix
+                step, caches, limits, settings, self._special_ids, count, prefix
             )
         # The keys of samples are hash values of ids without padding.
         words = tf.strings.as_string(source) + " "
@@ -90,6 +89,6 @@ class GraphSearch:
         joined = tf.strings.reduce_join(words, axis=1)
         keys = tf.strings.to_hash_bucket_fast(joined, 2**62)
         result = decoding.sample(
-            step, caches, limits, keys, settings, **ids, prefix=prefix
+            step, caches, limits, keys, settings, self._special_ids, prefix
         )
         return SearchResult._make(values[:, :count] for values in result)

@@ -164,11 +164,12 @@ class KerasDecoding(numpy_search.Decoding):
         count = min(self.num_candidates, log_probs.shape[-1])
         best, tokens = ops.top_k(log_probs, count)
         log_probs = ops.convert_to_numpy(log_probs)
+        forced_ids = forced_ids[..., None]
         # The search changes these arrays: they need their own memory.
         return numpy_search.Predictions(
             log_probs=np.array(ops.convert_to_numpy(best)),
             tokens=np.array(ops.convert_to_numpy(tokens)),
-            forced=np.take_along_axis(log_probs, forced_ids[..., None], -1),
+            forced_log_probs=np.take_along_axis(log_probs, forced_ids, -1),
         )
 
     def keep(self, rows: np.ndarray) -> None:

@@ -7,6 +7,7 @@ a shortlist in order.
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
@@ -26,6 +27,15 @@ _INITIAL_ROOM = 8
 _MAX_ADDED_ROOM = 16
 
 
+class PastTensor(NamedTuple):
+    """Where the interpreter has the keys, or the values, of a layer."""
+
+    past: int  # index of the input: `[B, H, R*K, w]`, or `[B, H, w, R*K]`
+    new: int  # index of the output of a step, with K positions
+    shape: np.ndarray  # of the input in the file
+    axis: int  # of the positions: 2 in keys, 3 in values
+
+
 class LiteModel:
     """Runs one computation at a time.
 
@@ -41,11 +51,18 @@ class LiteModel:
         self.window = window
         decode = self.interpreter.get_signature_runner("decode_step")
         self.inputs = decode.get_input_details()
-        self.outputs = {
-            name: details["index"]
-            for name, details in decode.get_output_details().items()
-        }
+        self.outputs = decode.get_output_details()
         del decode  # the interpreter does not run while this refers to it
+        self.past_tensors = [
+            PastTensor(
+                past=details["index"],
+                new=self.outputs[f"new_{name}"]["index"],
+                shape=details["shape"],
+                axis=2 if name.startswith("keys") else 3,
+            )
+            for name, details in self.inputs.items()
+            if name.startswith(("keys", "values"))
+        ]
         for name, value in _indices(self.inputs, 1, 1).items():
             index = self.inputs[name]["index"]
             self.interpreter.resize_tensor_input(index, value.shape)
@@ -63,20 +80,17 @@ class LiteModel:
         run = product.get_signature_runner("output")
 
         def output(states: np.ndarray, forced_ids: np.ndarray) -> Sequence:
-            """Returns log P and ids of candidates, and log P of forced ids."""
-            # Ids that are not listed are not needed.
+            """Returns the arrays of `Predictions`, by rows."""
+            # No log P is needed of ids that are not in the list.
             places = np.minimum(np.searchsorted(ids, forced_ids), len(ids) - 1)
-            found = run(states=states, forced_ids=places.astype(np.int32))
-            tokens = ids[found["tokens"]]
-            return found["log_probs"], tokens, found["forced_log_probs"]
+            best = run(states=states, forced_ids=places.astype(np.int32))
+            tokens = ids[best["tokens"]]
+            return best["log_probs"], tokens, best["forced_log_probs"]
 
         return output
 
     def encode(self, sources: Sequence[Sequence[int]]) -> dict[str, np.ndarray]:
-        """Returns the inputs of a step that belong to the sources.
-
-        Each source has its end token, or padding.
-        """
+        """Returns the inputs of a step for sources of one id or more."""
         ids = padded(sources, self._pad_id)
         batch, longest = ids.shape
         is_token = ids != self._pad_id
@@ -89,17 +103,16 @@ class LiteModel:
             is_far = is_before | (distance < -((self.window - 1) // 2))
             mask = np.where(is_far, np.float32(_MASKED), mask)
         encode = self.interpreter.get_signature_runner("encode")
-        values = encode(
+        memory = encode(
             ids=ids.reshape(-1),
             positions=np.tile(np.arange(longest, dtype=np.int32), batch),
             mask=mask,
             **_indices(encode.get_input_details(), batch, longest),
         )
         is_empty = ~is_token.any(axis=1)
-        for name, array in values.items():
-            if "values" in name:  # nothing to attend to gives 0
-                array[is_empty] = 0
-        return values | {"memory_mask": memory_mask}
+        for keys_or_values in memory.values():
+            keys_or_values[is_empty] = 0  # nothing to attend to gives 0
+        return memory | {"memory_mask": memory_mask}
 
 
 class LiteDecoding(Decoding):
@@ -119,25 +132,17 @@ class LiteDecoding(Decoding):
         output: Callable | None,
     ) -> None:
         self._model = model
-        self._interpreter = model.interpreter
         self._output = output
         self._memory = model.encode(sources)
         self._length = 0  # positions decoded so far
-        # Inputs with past keys and values, and outputs with the new ones.
-        self._past = {
-            name: model.outputs[f"new_{name}"]
-            for name in model.inputs
-            if f"new_{name}" in model.outputs
-        }
         self._allocate(_INITIAL_ROOM, beam_size=1)
-        for name in self._past:
-            self._view(name)[:] = 0  # memory that was never written may be NaN
 
     def step(
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
         """Decodes one more token; see `numpy_search.beam_search`."""
         at = self._length
+        rows = np.arange(len(ids))
         room = self._room
         if at == room:
             room += min(room, _MAX_ADDED_ROOM)
@@ -146,10 +151,10 @@ class LiteDecoding(Decoding):
         copies = ids.shape[1] // beam_size
         ids = ids[:, :beam_size]
         forced_ids = forced_ids[:, :beam_size].reshape(-1, 1)
-        if (room, beam_size) != (self._room, self._beam_size):
-            self._move(room, beam_size, self._rows[:, 0])
+        if room != self._room or beam_size != self._mask.shape[1]:
+            self._move(room, beam_size, rows)
         if at:
-            self._mask = self._mask[self._rows, parents]
+            self._mask = self._mask[rows[:, None], parents]
         window = self._model.window
         if window is not None and at >= window:
             first = (at - window) * beam_size
@@ -158,77 +163,74 @@ class LiteDecoding(Decoding):
         self._put("ids", ids.reshape(-1))
         self._put("position", np.array([at], np.int32))
         self._put("forced_ids", forced_ids)
-        self._interpreter.invoke()
+        self._model.interpreter.invoke()
         now = slice(at * beam_size, (at + 1) * beam_size)
-        for name, output in self._past.items():
-            new = self._interpreter.tensor(output)()
-            self._view(name)[:, :, now] = _by_position(name, new)
-        del new  # nothing may refer to the interpreter's memory when it runs
+        for tensor in self._model.past_tensors:
+            past = self._view(tensor.past, tensor.axis)
+            past[:, :, now] = self._view(tensor.new, tensor.axis)
+        del past  # the interpreter does not run while this refers to it
         own = np.arange(beam_size)
         self._mask[:, own, at * beam_size + own] = 0
         self._length += 1
         if self._output is None:
-            names = ("log_probs", "tokens", "forced_log_probs")
-            arrays = [self._get(name) for name in names]
+            arrays = [self._get(name) for name in Predictions._fields]
         else:
             arrays = self._output(self._get("states"), forced_ids)
         arrays = [x.reshape(*ids.shape, -1) for x in arrays]
         return Predictions._make(np.repeat(x, copies, axis=1) for x in arrays)
 
     def keep(self, rows: np.ndarray) -> None:
-        """Removes all other sentences."""
+        """Removes all sentences except those in these rows."""
         self._memory = {name: x[rows] for name, x in self._memory.items()}
-        self._move(self._room, self._beam_size, rows)
+        self._move(self._room, self._mask.shape[1], rows)
 
     def _move(self, room: int, beam_size: int, rows: np.ndarray) -> None:
-        """Copies the past of some sentences to an allocation with more room."""
-        past = {name: self._view(name)[rows] for name in self._past}
+        """Allocates memory, and copies the past of some sentences into it."""
+        past = [
+            self._view(x.past, x.axis)[rows] for x in self._model.past_tensors
+        ]
         mask = self._mask[rows]
         self._allocate(room, beam_size)
         self._mask[..., : mask.shape[-1]] = mask
-        for name, values in past.items():
-            view = self._view(name)
+        for tensor, values in zip(self._model.past_tensors, past, strict=True):
+            view = self._view(tensor.past, tensor.axis)
             view[:, :, : values.shape[2]] = values
-            view[:, :, values.shape[2] :] = 0
 
     def _allocate(self, room: int, beam_size: int) -> None:
-        """Makes room for positions; deletes the past."""
-        self._room, self._beam_size = room, beam_size
+        """Allocates memory for R positions, which forgets the past."""
+        self._room = room
+        model = self._model
         batch = len(self._memory["memory_mask"])
-        self._rows = np.arange(batch)[:, None]
-        self._mask = np.full(  # [B, K, R*K]
-            (batch, beam_size, room * beam_size), _MASKED, np.float32
-        )
-        values = self._memory | _indices(self._model.inputs, batch, beam_size)
-        shapes = {name: value.shape for name, value in values.items()}
-        shapes["mask"] = self._mask[:, None].shape
-        shapes["ids"] = (batch * beam_size,)
-        shapes["forced_ids"] = (batch * beam_size, 1)
-        for name in self._past:
-            _, heads, *sizes = self._model.inputs[name]["shape"]
-            sizes[1 if "values" in name else 0] = room * beam_size
-            shapes[name] = (batch, heads, *sizes)
-        for name, shape in shapes.items():
-            index = self._model.inputs[name]["index"]
-            self._interpreter.resize_tensor_input(index, shape)
-        self._interpreter.allocate_tensors()
-        for name, value in values.items():
+        shape = (batch, beam_size, room * beam_size)
+        self._mask = np.full(shape, _MASKED, np.float32)
+        ids = np.zeros((batch * beam_size, 1), np.int32)
+        inputs = self._memory | _indices(model.inputs, batch, beam_size)
+        inputs |= dict(mask=self._mask[:, None], ids=ids[:, 0], forced_ids=ids)
+        for name, value in inputs.items():
+            index = model.inputs[name]["index"]
+            model.interpreter.resize_tensor_input(index, value.shape)
+        for tensor in model.past_tensors:
+            shape = tensor.shape.copy()
+            shape[0] = batch
+            shape[tensor.axis] = room * beam_size
+            model.interpreter.resize_tensor_input(tensor.past, shape)
+        model.interpreter.allocate_tensors()
+        for name, value in inputs.items():
             self._put(name, value)
+        for tensor in model.past_tensors:  # new memory may contain NaN
+            self._view(tensor.past, tensor.axis)[:] = 0
 
     def _get(self, name: str) -> np.ndarray:
-        return self._interpreter.get_tensor(self._model.outputs[name])
+        index = self._model.outputs[name]["index"]
+        return self._model.interpreter.get_tensor(index)
 
     def _put(self, name: str, value: np.ndarray) -> None:
-        self._interpreter.set_tensor(self._model.inputs[name]["index"], value)
+        index = self._model.inputs[name]["index"]
+        self._model.interpreter.set_tensor(index, value)
 
-    def _view(self, name: str) -> np.ndarray:
-        array = self._interpreter.tensor(self._model.inputs[name]["index"])()
-        return _by_position(name, array)
-
-
-def _by_position(name: str, array: np.ndarray) -> np.ndarray:
-    """Returns a view, `[B, H, positions, w]`, of keys or values."""
-    return array.swapaxes(2, 3) if "values" in name else array
+    def _view(self, index: int, axis: int) -> np.ndarray:
+        """Returns the memory of keys or values, `[B, H, positions, w]`."""
+        return self._model.interpreter.tensor(index)().swapaxes(2, axis)
 
 
 def _indices(inputs: dict, batch: int, length: int) -> dict[str, np.ndarray]:

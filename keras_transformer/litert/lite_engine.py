@@ -74,17 +74,15 @@ class LiteEngine(Engine):
                 self._count[threads] += 1
                 idle.put(None)  # opened when it is acquired
         model = idle.get()
+        reusable = None
         try:
             if model is None:
                 model = self._open(threads)
             yield model
-        except BaseException:
-            # The traceback may refer to its memory, which keeps it from
-            # running: open it again.
-            model = None
-            raise
+            # The traceback of an error may keep a model from running.
+            reusable = model
         finally:
-            idle.put(model)
+            idle.put(reusable)
 
     def _open(self, threads: int) -> LiteModel:
         try:
@@ -136,7 +134,7 @@ class LiteEngine(Engine):
             for position in range(max(lengths)):
                 label = labels[:, position : position + 1]
                 predictions = decoding.step(last, parents, label)
-                is_token = position < lengths
-                total += np.where(is_token, predictions.forced[:, 0, 0], 0)
+                log_probs = predictions.forced_log_probs[:, 0, 0]
+                total += np.where(position < lengths, log_probs, 0)
                 last = label
         return total

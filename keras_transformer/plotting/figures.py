@@ -1,7 +1,4 @@
-"""Figures: their style and files, the curves of a training, and attention.
-
-Figures are matplotlib's, and belong to no window.
-"""
+"""Matplotlib figures of trainings and of attention, without a window."""
 
 import os
 from collections.abc import Mapping, Sequence

@@ -132,16 +132,15 @@ class _Recorder:
             log_probs, before = self.searcher.predict(state)
             candidates = self.searcher.candidates(before, log_probs)
             state = self.searcher.advance(before, candidates)
-            best, tokens = tf.math.top_k(log_probs, self.num_tokens)
+            best = _first_row(tf.math.top_k(log_probs, self.num_tokens))
             old = _first_row(before._replace(cache=()))
             new = _first_row(state._replace(cache=()))
             candidates = _first_row(candidates)
             continuations = self._continuations(old, new, candidates)
-            live = self._live(old, _first_row(tokens), _first_row(best))
             yield {
                 "length": int(new.index),  # of the hypotheses after this step
                 "length_penalty": self._penalty(new.index),
-                "hypotheses": live,
+                "hypotheses": self._live(old, best.indices, best.values),
                 "continuations": list(continuations),
                 "finished": list(self._finished(new)),
             }

@@ -90,12 +90,12 @@ def search_in_tensors(
 ):
     """Does what `search_with_numpy` does."""
     step, cache, calls = tables_as_step(tables, search.beam_size)
-    ids = SpecialIds(bos, EOS, PAD, banned)._asdict()
-    if prefixes:
-        ids["prefix"] = tf.constant(padded(prefixes, PAD))
-
+    ids = SpecialIds(bos, EOS, PAD, banned)
+    prefix = tf.constant(padded(prefixes, PAD)) if prefixes else None
     limits = tf.constant(max_lengths)
-    result = decoding.beam_search(step, cache, limits, search, count, **ids)
+    result = decoding.beam_search(
+        step, cache, limits, search, ids, count, prefix
+    )
     return tf.nest.map_structure(lambda x: x.numpy(), result), calls
 
 

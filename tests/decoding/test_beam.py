@@ -295,8 +295,8 @@ def test_a_limit_below_one_allows_only_the_end_token(search_in_tensors):
 
 
 def test_an_empty_batch():
-    ids = SpecialIds(BOS, EOS, PAD, BANNED)._asdict()
+    ids = SpecialIds(BOS, EOS, PAD, BANNED)
     no_lengths = tf.zeros([0], tf.int32)
-    result = beam_search(None, (), no_lengths, BeamSearch(3), **ids)
+    result = beam_search(None, (), no_lengths, BeamSearch(3), ids)
     assert result.ids.shape == (0, 3, 0)
     assert result.scores.shape == result.lengths.shape == (0, 3)

@@ -33,12 +33,13 @@ from keras_transformer.decoding.sampling import (
     _random_numbers,
 )
 from keras_transformer.decoding.settings import Sampling
+from keras_transformer.text.ids import SpecialIds
 
 MANY = 2000
 # Of a chi-square distribution with up to 14 degrees of freedom, 36.1 is
 # exceeded once in a thousand seeds.
 CHI_SQUARE = 36.1
-TOKENS = dict(bos_id=BOS, eos_id=EOS, pad_id=PAD, banned_ids=BANNED)
+TOKENS = SpecialIds(BOS, EOS, PAD, BANNED)
 
 
 def sample_tables(
@@ -62,9 +63,7 @@ def sample_tables(
 
     def run():
         limit, key = tf.constant(limits), tf.constant(list(keys), tf.int64)
-        return sample(
-            step, cache, limit, key, settings, prefix=prefix, **tokens
-        )
+        return sample(step, cache, limit, key, settings, tokens, prefix)
 
     result = tf.function(run)() if graph else run()
     return tf.nest.map_structure(lambda x: x.numpy(), result), calls
@@ -218,7 +217,7 @@ def test_the_start_id_may_be_padding_or_the_end(start):
     table = random_table(0)
     expected = samples(table, num_samples=50)
     assert len({ids for _, ids in expected}) > 5
-    tokens = {**TOKENS, "bos_id": start}
+    tokens = TOKENS._replace(bos_id=start)
     assert_same(samples(table, num_samples=50, tokens=tokens), expected)
 
 
@@ -226,7 +225,8 @@ def test_only_banned_ids_are_banned():
     table = table_of(a=-1.0, a_=0.0)
     table[()][UNK] = 0.0
     table[UNK,][EOS] = 0.0
-    found = samples(table, num_samples=50, tokens={**TOKENS, "banned_ids": ()})
+    tokens = TOKENS._replace(banned_ids=())
+    found = samples(table, num_samples=50, tokens=tokens)
     assert {ids for _, ids in found} == {(UNK, EOS), (A, EOS)}
 
 
@@ -263,7 +263,7 @@ def test_sentences_that_are_done_leave_the_batch():
 def test_empty_batch():
     no_lengths, no_keys = tf.zeros([0], tf.int32), tf.zeros([0], tf.int64)
     settings = Sampling(num_samples=3)
-    result = sample(None, (), no_lengths, no_keys, settings, **TOKENS)
+    result = sample(None, (), no_lengths, no_keys, settings, TOKENS)
     assert result.ids.shape == (0, 3, 0)
     assert result.scores.shape == result.lengths.shape == (0, 3)
 
