@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.fit.fused import fused_cross_entropy
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     inner_layers,
@@ -21,7 +20,10 @@ from keras_transformer.fit.keras_overrides import (
 )
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
-from keras_transformer.losses import LabelSmoothedCrossEntropy
+from keras_transformer.losses import (
+    LabelSmoothedCrossEntropy,
+    fused_cross_entropy,
+)
 
 
 def _without_class_weight(method: Callable) -> Callable:
