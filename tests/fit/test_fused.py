@@ -154,7 +154,7 @@ def test_dtype_policies_train(dtype):
             model._is_fused = lambda logits: False
         model.optimizer.build(model.trainable_variables)
         scale = float(model.optimizer.scale_loss(1.0))
-        found, loss, _ = model._gradients(model._read(batch)[0])
+        found, loss, _ = model._gradients(model._read(batch))
         gradients.append(
             [np.array(loss), *(np.array(g) / scale for g in found)]
         )
