@@ -1,4 +1,4 @@
-"""Label-smoothed cross-entropy (section 5.4).
+"""Label-smoothed cross-entropy (section 5.4), plain and fused.
 
 Letters: B = batch, T = target length, V = vocabulary.
 """
@@ -29,7 +29,7 @@ def smoothed_cross_entropy(
         Nats per token, float32 `[B, T]`.
     """
     vocab_size = logits.shape[-1]
-    labels, are_tokens = known_labels(labels, vocab_size)
+    labels, are_tokens = _known_labels(labels, vocab_size)
     logits = ops.cast(logits, "float32")
     if label_smoothing:
         other = label_smoothing / (vocab_size - 1)
@@ -40,17 +40,17 @@ def smoothed_cross_entropy(
         losses = ops.sparse_categorical_crossentropy(
             labels, logits, from_logits=True
         )
-    return nan_unless(are_tokens, losses)
+    return _nan_unless(are_tokens, losses)
 
 
-def nan_unless(are_tokens: Any, losses: Any) -> Any:
+def _nan_unless(are_tokens: Any, losses: Any) -> Any:
     """Returns the losses, with NaN for labels that are not tokens."""
     # Not a constant, at which `tf.debugging.enable_check_numerics` would stop.
     nan = ops.sqrt(ops.cast(are_tokens, "float32") - 1.0)
     return ops.where(are_tokens, losses, nan)
 
 
-def known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
+def _known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
     """Returns labels as int32, with 0 for those that are not tokens.
 
     Also returns which are tokens: from 0 to `vocab_size` - 1. Backends would
@@ -67,15 +67,15 @@ def fused_cross_entropy(
     """Returns the weighted sum of the cross-entropy of a `TiedEmbedding`.
 
     The labels and weights are `[B, T]`, the logits z `[B, T, V]`. The value,
-    a float32 scalar, is that of `smoothed_cross_entropy`. With the
-    factors x `[B, T, d_model]` and M `[V, d_model]` of z = x M^T, weights w and
-    the smoothed targets y, the gradient is that of
+    a float32 scalar, comes from the formula of `smoothed_cross_entropy`. With
+    the factors x `[B, T, d_model]` and M `[V, d_model]` of z = x M^T, weights w
+    and the smoothed targets y, the gradient comes from
 
         sum(w x (softmax(z) - y) M)  with constant w, softmax(z) and y,
 
-    which is added with the value 0. It saves half of the passes over
-    `[B, T, V]` values. `ops.custom_gradient` would do so too, but on TensorFlow
-    it keeps the graph of each model in memory until the process ends.
+    which is added with the value 0. This saves half of the passes over
+    `[B, T, V]` values, for TensorFlow. `ops.custom_gradient` would do so too,
+    but it keeps the graph of each model in memory until the process ends.
     """
     states, matrix, bias = logits.factors
     matrix = ops.convert_to_tensor(matrix)
@@ -84,7 +84,7 @@ def fused_cross_entropy(
         ones = ops.ones_like(states[..., :1])
         states = ops.concatenate([states, ones], axis=-1)
     vocab_size, width = matrix.shape
-    labels, are_tokens = known_labels(ops.reshape(labels, (-1,)), vocab_size)
+    labels, are_tokens = _known_labels(ops.reshape(labels, (-1,)), vocab_size)
     weights = ops.reshape(weights, (-1,))  # [N], N = B T
     x = ops.cast(ops.reshape(states, (-1, width)), "float32")
     dtype = logits.dtype
@@ -103,7 +103,7 @@ def fused_cross_entropy(
     columns = ops.sum(ops.cast(kernel, "float32"), axis=0)
     logit_sums = ops.matmul(x, columns[:, None])[:, 0]
     losses = losses - other * logit_sums
-    losses = nan_unless(are_tokens, ops.stop_gradient(losses))
+    losses = _nan_unless(are_tokens, ops.stop_gradient(losses))
     # The loss of labels that are not tokens is NaN, even without a weight.
     value = ops.sum(ops.where(weights != 0, losses * weights, 0.0))
 
@@ -177,8 +177,9 @@ class LabelSmoothedCrossEntropy(keras.losses.Loss):
         return smoothed_cross_entropy(y_true, y_pred, self.label_smoothing)
 
     def get_config(self) -> dict[str, Any]:
-        own = dict(label_smoothing=self.label_smoothing, pad_id=self.pad_id)
-        return super().get_config() | own
+        return super().get_config() | dict(
+            label_smoothing=self.label_smoothing, pad_id=self.pad_id
+        )
 
 
 def token_weights(labels: Any, pad_id: int, sample_weight: Any = None) -> Any:
