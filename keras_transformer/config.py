@@ -178,6 +178,16 @@ class TransformerConfig:
                 f"{self.vocab_size}",
                 argument="source_vocab_size",
             )
+        is_default = self.position_layout == "interleaved" and not (
+            self.position_endpoint or self.position_offset
+        )
+        if self.positional_encoding == "learned" and not is_default:
+            raise InputError(
+                "position_layout, position_endpoint and position_offset need "
+                "positional_encoding='sinusoidal'. Received: "
+                f"{self.position_layout!r}, {self.position_endpoint} and "
+                f"{self.position_offset} with 'learned'"
+            )
 
     @property
     def encoder(self) -> StackConfig:

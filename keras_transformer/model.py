@@ -11,7 +11,7 @@ import keras
 from keras import ops
 
 from keras_transformer import layers
-from keras_transformer.config import TransformerConfig
+from keras_transformer.config import StackConfig, TransformerConfig
 from keras_transformer.fit.keras_overrides import unlock
 from keras_transformer.masks import causal_mask, padding_mask
 from keras_transformer.quantized import policy_to_save
@@ -93,24 +93,33 @@ class Transformer(_Model):
         self.dropout = keras.layers.Dropout(
             config.dropout, dtype=policy, name="dropout"
         )
-        stack = dict(
-            dropout=config.dropout,
-            attention_window=config.attention_window,
-            attention_bias=config.attention_bias,
-            activation=config.activation,
-            norm_first=config.norm_first,
-            epsilon=config.layer_norm_epsilon,
-            attention_class=attention_class,
-            feed_forward_class=feed_forward_class,
-            residual_class=residual_class,
-            dtype=policy,
-        )
-        self.encoder = layers.Encoder(
-            **config.encoder._asdict(), **stack, name="encoder"
-        )
-        self.decoder = layers.Decoder(
-            **config.decoder._asdict(), **stack, name="decoder"
-        )
+
+        def stack(
+            stack_class: type[layers.Encoder | layers.Decoder],
+            sizes: StackConfig,
+            name: str,
+        ) -> keras.layers.Layer:
+            return stack_class(
+                num_layers=sizes.num_layers,
+                num_heads=sizes.num_heads,
+                d_ff=sizes.d_ff,
+                d_k=sizes.d_k,
+                d_v=sizes.d_v,
+                dropout=config.dropout,
+                attention_window=config.attention_window,
+                attention_bias=config.attention_bias,
+                activation=config.activation,
+                norm_first=config.norm_first,
+                epsilon=config.layer_norm_epsilon,
+                attention_class=attention_class,
+                feed_forward_class=feed_forward_class,
+                residual_class=residual_class,
+                dtype=policy,
+                name=name,
+            )
+
+        self.encoder = stack(layers.Encoder, config.encoder, "encoder")
+        self.decoder = stack(layers.Decoder, config.decoder, "decoder")
         # The configuration fixes every shape, so the weights are created now.
         self.build()
         unlock(self)

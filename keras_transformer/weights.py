@@ -9,7 +9,7 @@ A name is the path of a weight below its model:
 Kernels are `[inputs, outputs]`, embeddings `[V, d_model]`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import keras
@@ -20,7 +20,6 @@ from keras_transformer.support.errors import InputError
 
 # Integers would be quantized weights without their scales.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-_PART = 2**23  # bytes of a weight that are read at a time
 
 
 def not_finite(weights: Iterable[keras.Variable]) -> list[str]:
@@ -46,7 +45,7 @@ def assign(
     Args:
         model: A `Transformer`.
         values: An array of floats for every name of `named_weights`. Each is
-            read twice, to check and to assign it; mapped ones in parts.
+            read twice, to check and to assign it.
         shown_names: Names that the message shows instead.
         progress: Called with 1 for each weight that was checked or assigned.
 
@@ -64,7 +63,7 @@ def assign(
         elif np.shape(value) != tuple(weights[name].shape):
             expected = list(weights[name].shape)
             problems[name] = f"shape {list(value.shape)} instead of {expected}"
-        elif not all(np.isfinite(x).all() for _, x in _parts(values, name)):
+        elif not np.isfinite(value).all():
             problems[name] = "NaN or infinite values"
         del value  # before the next one is read
         progress(1)
@@ -75,27 +74,5 @@ def assign(
             + "\n".join(f"{names[x]}: {y}" for x, y in problems.items())
         )
     for name in values:
-        variable = weights[name]
-        if keras.backend.backend() == "tensorflow":
-            import tensorflow as tf
-
-            # In place: `value[start:end].assign` would copy the variable.
-            for start, rows in _parts(values, name):
-                ids = tf.range(start, start + len(rows))
-                rows = tf.cast(rows, variable.dtype)
-                variable.value.scatter_update(tf.IndexedSlices(rows, ids))
-        else:
-            variable.assign(values[name])
+        weights[name].assign(np.asarray(values[name], "float32"))
         progress(1)
-
-
-def _parts(values: Mapping, name: str) -> Iterator[tuple[int, np.ndarray]]:
-    """Yields parts of an array in float32, each with its first row."""
-    value = values[name]
-    num_rows = max(1, _PART * len(value) // (4 * value.size))
-    for start in range(0, len(value), num_rows):
-        if isinstance(value, np.memmap):
-            # Mapped again: the parts that were read count as memory until
-            # the array is unmapped.
-            value = values[name]
-        yield start, np.asarray(value[start : start + num_rows], "float32")

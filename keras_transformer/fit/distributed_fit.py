@@ -13,7 +13,6 @@ from typing import Any, NamedTuple
 import keras
 import tensorflow as tf
 
-from keras_transformer.fit.fused import fused_cross_entropy
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     inner_layers,
@@ -21,7 +20,10 @@ from keras_transformer.fit.keras_overrides import (
 )
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
-from keras_transformer.losses import LabelSmoothedCrossEntropy
+from keras_transformer.losses import (
+    LabelSmoothedCrossEntropy,
+    fused_cross_entropy,
+)
 
 
 def _without_class_weight(method: Callable) -> Callable:
@@ -105,8 +107,8 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 "the number of tokens. Received: gradient_accumulation_steps="
                 f"{inner.gradient_accumulation_steps}. Pass it to compile."
             )
-        steps = inner.iterations.value
-        if not strategy.extended.variable_created_in_scope(steps):
+        in_scope = strategy.extended.variable_created_in_scope
+        if not in_scope(inner.iterations.value):
             raise ValueError(
                 "The optimizer must be created in the scope of the model's "
                 "strategy, within `with strategy.scope():`."
@@ -148,11 +150,11 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         return config
 
     def compile_from_config(self, config: dict[str, Any]) -> None:
-        # Keras' own does nothing for a class that overrides `compile`.
-        if type(self).compile is not DistributedFit.compile:
+        # Keras does nothing for a class that overrides `compile`.
+        if type(self).compile is DistributedFit.compile:
+            self.compile(**keras.saving.deserialize_keras_object(config))
+        else:
             super().compile_from_config(config)
-            return
-        self.compile(**keras.saving.deserialize_keras_object(config))
 
     fit = _without_class_weight(keras.Model.fit)
     train_on_batch = _without_class_weight(keras.Model.train_on_batch)
@@ -170,19 +172,11 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         loss = super().mean_loss(total, weights)
         return loss / tf.distribute.get_strategy().num_replicas_in_sync
 
-    def _is_fused(self, y_pred: Any) -> bool:
-        """Returns whether the loss has a faster gradient: the paper's loss."""
-        return (
-            hasattr(y_pred, "factors")
-            and type(self.loss) is LabelSmoothedCrossEntropy
-            and type(self).token_losses is TokenMeanLoss.token_losses
-        )
-
     def train_step(self, data: Any) -> dict[str, Any]:
         """Updates the weights with a replica's share of a batch."""
-        batch, count = self._read(data)
+        batch = self._read(data)
         gradients, loss, y_pred = self._gradients(batch)
-        loss = self._track_loss(loss, count)
+        loss = self._track_loss(loss, batch.total)
         if gradients:
             self._apply(_all_reduce(gradients), loss)
         else:
@@ -191,46 +185,26 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
 
     def test_step(self, data: Any) -> dict[str, Any]:
         """Evaluates a replica's share of a batch."""
-        batch, count = self._read(data)
+        batch = self._read(data)
         y_pred, loss = self._forward(batch, training=False)
-        self._track_loss(loss, count)
+        self._track_loss(loss, batch.total)
         return self._results(batch, y_pred)
 
-    def _read(self, data: Any) -> tuple["_Batch", tf.Tensor]:
-        """Returns a batch, and the weight of its loss in the epoch's mean."""
+    def _read(self, data: Any) -> "_Batch":
         x, y, weights = keras.utils.unpack_x_y_sample_weight(data)
-        if type(self).compute_loss is not TokenMeanLoss.compute_loss:
+        if self._overrides_loss:
             rows = tf.shape(tf.nest.flatten(x)[0])[0]
-            count = _all_reduce([tf.cast(rows, tf.float32)])[0]
-            return _Batch(x, y, weights, total=None), count
-        weights = self.token_weights(y, weights)
-        total = _all_reduce([tf.reduce_sum(weights)])[0]
-        return _Batch(x, y, weights, total), total
-
-    def _forward(
-        self, batch: "_Batch", training: bool
-    ) -> tuple[Any, tf.Tensor]:
-        """Returns the predictions, and this replica's part of the loss."""
-        x, y, weights, total = batch
-        y_pred = self(x, training=training)
-        if total is None:  # the loss of a subclass
-            named = {}
-            if "training" in inspect.signature(self.compute_loss).parameters:
-                named["training"] = training
-            loss = self.compute_loss(x, y, y_pred, weights, **named)
-            return y_pred, tf.cast(loss, tf.float32)
-        if training and self._is_fused(y_pred):
-            # Cheaper than `compute_loss`, but differentiable only once, and
-            # not with respect to the logits.
-            smoothing = self.loss.label_smoothing
-            loss = fused_cross_entropy(y, y_pred, weights, smoothing)
-            loss = self.mean_loss(loss, weights)
+            count = tf.cast(rows, tf.float32)
         else:
-            loss = self.compute_loss(x, y, y_pred, weights, training)
-        # Each replica, and each part, counts as much as its tokens.
-        share = tf.math.divide_no_nan(tf.reduce_sum(weights), total)
-        replicas = self.distribute_strategy.num_replicas_in_sync
-        return y_pred, loss * (share * replicas)
+            weights = self.token_weights(y, weights)
+            count = tf.reduce_sum(weights)
+        (total,) = _all_reduce([count])
+        return _Batch(x, y, weights, total)
+
+    @property
+    def _overrides_loss(self) -> bool:
+        """Whether a subclass computes the loss, as a mean over sequences."""
+        return type(self).compute_loss is not TokenMeanLoss.compute_loss
 
     def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         """Returns gradients, loss, and predictions that no metric has seen."""
@@ -238,7 +212,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         if parts == 1:
             return self._compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
-        if batch.total is None:  # a loss of one's own may divide by the rows
+        if self._overrides_loss:  # it may divide by the rows
             parts = tf.clip_by_value(parts, 1, tf.maximum(rows, 1))
 
         def add_part(part: Any, gradients: list, loss: Any) -> tuple:
@@ -262,7 +236,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             (tf.constant(0), zeros, tf.constant(0.0)),
             parallel_iterations=1,
         )
-        if batch.total is None:  # parts count alike
+        if self._overrides_loss:  # parts count alike
             count = tf.cast(parts, tf.float32)
             gradients = [g / count for g in gradients]
             loss /= count
@@ -282,6 +256,47 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         ]
         return gradients, loss, y_pred
 
+    def _forward(
+        self, batch: "_Batch", training: bool
+    ) -> tuple[Any, tf.Tensor]:
+        """Returns the predictions, and this replica's part of the loss."""
+        x, y, weights, total = batch
+        y_pred = self(x, training=training)
+        if self._overrides_loss:
+            named = {}
+            if "training" in inspect.signature(self.compute_loss).parameters:
+                named["training"] = training
+            loss = self.compute_loss(x, y, y_pred, weights, **named)
+            return y_pred, tf.cast(loss, tf.float32)
+        if training and self._is_fused(y_pred):
+            # Cheaper than `compute_loss`, but differentiable only once, and
+            # not with respect to the logits.
+            smoothing = self.loss.label_smoothing
+            loss = fused_cross_entropy(y, y_pred, weights, smoothing)
+            loss = self.mean_loss(loss, weights)
+        else:
+            loss = self.compute_loss(x, y, y_pred, weights, training)
+        # Each replica, and each part, counts as much as its tokens.
+        share = tf.math.divide_no_nan(tf.reduce_sum(weights), total)
+        replicas = self.distribute_strategy.num_replicas_in_sync
+        return y_pred, loss * (share * replicas)
+
+    def _is_fused(self, y_pred: Any) -> bool:
+        """Returns whether the loss has a faster gradient: the paper's loss."""
+        return (
+            hasattr(y_pred, "factors")
+            and type(self.loss) is LabelSmoothedCrossEntropy
+            and type(self).token_losses is TokenMeanLoss.token_losses
+        )
+
+    def _track_loss(self, loss: tf.Tensor, total: tf.Tensor) -> tf.Tensor:
+        """Adds this replica's part of the loss; returns the whole."""
+        (loss,) = _all_reduce([loss])
+        # Not `self.metrics`, which may be overridden.
+        mean = next(m for m in super().metrics if m.name == "loss")
+        self._track(mean, loss, total)
+        return loss
+
     def _apply(self, gradients: list[tf.Tensor], loss: tf.Tensor) -> None:
         """Updates the weights with gradients that are summed over replicas."""
         optimizer = self.optimizer
@@ -294,14 +309,6 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         # must be the update of the iteration counter.
         with tf.control_dependencies([loss]), summed_gradients(optimizer):
             optimizer.apply(gradients, self.trainable_variables)
-
-    def _track_loss(self, loss: tf.Tensor, count: tf.Tensor) -> tf.Tensor:
-        """Adds this replica's part of the loss; returns the whole."""
-        (loss,) = _all_reduce([loss])
-        # Not `self.metrics`, which may be overridden.
-        mean = next(m for m in super().metrics if m.name == "loss")
-        self._track(mean, loss, count)
-        return loss
 
     def _track(self, mean: keras.metrics.Mean, value: Any, count: Any) -> None:
         """Adds a value, equal on all replicas, to a mean."""
@@ -323,8 +330,10 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             return {**self.get_metrics_result(), **results}
 
         context = tf.distribute.get_replica_context()
-        several = context.num_replicas_in_sync > 1
-        results = context.merge_call(read) if several else read()
+        if context.num_replicas_in_sync > 1:
+            results = context.merge_call(read)
+        else:
+            results = read()
         resolver = context.strategy.cluster_resolver
         cluster = resolver.cluster_spec().as_dict() if resolver else {}
         if sum(map(len, cluster.values())) > 1:
@@ -339,7 +348,7 @@ class _Batch(NamedTuple):
     x: Any
     y: Any
     weights: Any  # of tokens, [B, T]; as in `fit` for an overridden loss
-    total: tf.Tensor | None  # sum of the weights over all replicas
+    total: tf.Tensor  # weights, or sequences, over all replicas
 
 
 def _all_reduce(tensors: list[tf.Tensor]) -> list[tf.Tensor]:

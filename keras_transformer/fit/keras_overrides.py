@@ -24,12 +24,14 @@ class BuiltWithoutData(keras.Model):
 
     def _maybe_symbolic_build(self, *args: Any, **kwargs: Any) -> None:
         ids = keras.KerasTensor((None, None), "int32")
-        several = self.distribute_strategy.num_replicas_in_sync > 1
-        with self.distribute_strategy.scope():
+        strategy = self.distribute_strategy
+        with strategy.scope():
             if not self.optimizer.built:
                 self({"source": ids, "target": ids})
                 self.optimizer.build(self.trainable_variables)
-            for metric in super().metrics if several else ():
+            if strategy.num_replicas_in_sync == 1:
+                return
+            for metric in super().metrics:
                 if metric.name == "compile_metrics" and not metric.built:
                     shape = (None, None, self.config.vocab_size)
                     metric.build(ids, keras.KerasTensor(shape))

@@ -41,5 +41,6 @@ def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
 
 def check_sizes(**sizes: int | None) -> None:
     """Raises a ValueError unless sizes are positive, or None."""
-    given = {name: size for name, size in sizes.items() if size is not None}
-    check_values(POSITIVE_INTEGER, **given)
+    for name, size in sizes.items():
+        if size is not None:
+            check_values(POSITIVE_INTEGER, **{name: size})

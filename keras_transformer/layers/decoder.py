@@ -105,7 +105,8 @@ class Decoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: As in `DecoderLayer`, and so are all arguments after it.
+        num_heads: As in `DecoderLayer`, and so is `d_ff`.
+        **kwargs: Other arguments of `EncoderLayer`.
 
     Call arguments:
         x: Embedded target, `[B, T, d_model]`.

@@ -97,7 +97,8 @@ class TiedEmbedding(keras.layers.Layer):
         logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
-        # For the loss. Arrays of JAX have no attributes.
+        # The factors of the product, for `losses.fused_cross_entropy`: Keras
+        # gives a loss only the logits. Arrays of JAX have no attributes.
         with contextlib.suppress(AttributeError):
             logits.factors = inputs, self.embeddings, self.bias
         return logits

@@ -95,7 +95,8 @@ class Encoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: As in `EncoderLayer`, and so are all arguments after it.
+        num_heads: As in `EncoderLayer`, and so is `d_ff`.
+        **kwargs: Other arguments of `EncoderLayer`.
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.

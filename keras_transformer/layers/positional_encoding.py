@@ -93,8 +93,8 @@ class SinusoidalPositionalEncoding(PositionalEncoding):
         return ops.where(has_sine, ops.sin(angles), ops.cos(angles))
 
     def get_config(self) -> dict[str, Any]:
-        own = arguments_of(self, SinusoidalPositionalEncoding)
-        return super().get_config() | own
+        arguments = arguments_of(self, SinusoidalPositionalEncoding)
+        return super().get_config() | arguments
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")

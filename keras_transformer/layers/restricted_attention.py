@@ -233,8 +233,8 @@ class RestrictedSelfAttention(MultiHeadAttention):
         return self._project_output(heads)
 
     def get_config(self) -> dict[str, Any]:
-        own = arguments_of(self, RestrictedSelfAttention)
-        return super().get_config() | own
+        arguments = arguments_of(self, RestrictedSelfAttention)
+        return super().get_config() | arguments
 
 
 def _part(x: Any, start: int, count: Any) -> Any:

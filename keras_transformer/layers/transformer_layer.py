@@ -154,48 +154,18 @@ class TransformerLayer(SameShape):
         return {name: name_of(getattr(self, name)) for name in names}
 
     def get_config(self) -> dict[str, Any]:
-        own = arguments_of(self, TransformerLayer) | self.sublayer_names()
-        return super().get_config() | own
+        arguments = arguments_of(self, TransformerLayer)
+        return super().get_config() | arguments | self.sublayer_names()
 
 
 class Stack(TransformerLayer):
     """Layers one after the other, all with the same arguments."""
 
     def __init__(
-        self,
-        num_layers: int,
-        num_heads: int,
-        d_ff: int,
-        d_k: int | None = None,
-        d_v: int | None = None,
-        dropout: float = 0.1,
-        attention_window: int | None = None,
-        attention_bias: bool = False,
-        activation: str = "relu",
-        norm_first: bool = False,
-        epsilon: float = 1e-6,
-        attention_class: type | str = MultiHeadAttention,
-        feed_forward_class: type | str = FeedForward,
-        residual_class: type | str = Residual,
-        **kwargs: Any,
+        self, num_layers: int, num_heads: int, d_ff: int, **kwargs: Any
     ) -> None:
         check_sizes(num_layers=num_layers)
-        super().__init__(
-            num_heads=num_heads,
-            d_ff=d_ff,
-            d_k=d_k,
-            d_v=d_v,
-            dropout=dropout,
-            attention_window=attention_window,
-            attention_bias=attention_bias,
-            activation=activation,
-            norm_first=norm_first,
-            epsilon=epsilon,
-            attention_class=attention_class,
-            feed_forward_class=feed_forward_class,
-            residual_class=residual_class,
-            **kwargs,
-        )
+        super().__init__(num_heads, d_ff, **kwargs)
         self.num_layers = num_layers
 
     def _build_layers(

@@ -10,8 +10,7 @@ from keras import DTypePolicy, ops
 from replicas import eager_model, global_batches, train_steps
 
 import keras_transformer as kt
-from keras_transformer.fit.fused import fused_cross_entropy
-from keras_transformer.losses import smoothed_cross_entropy
+from keras_transformer.losses import fused_cross_entropy, smoothed_cross_entropy
 from keras_transformer.optimizers import FusedAdam
 
 STATES, EMBEDDINGS = normal(9, 4), normal(11, 4, seed=1)
@@ -155,7 +154,7 @@ def test_dtype_policies_train(dtype):
             model._is_fused = lambda logits: False
         model.optimizer.build(model.trainable_variables)
         scale = float(model.optimizer.scale_loss(1.0))
-        found, loss, _ = model._gradients(model._read(batch)[0])
+        found, loss, _ = model._gradients(model._read(batch))
         gradients.append(
             [np.array(loss), *(np.array(g) / scale for g in found)]
         )

@@ -1,7 +1,6 @@
 """Other sub-layers: pre-norm and a gated network, as in docs/layers.md."""
 
 import contextlib
-import inspect
 
 import keras
 import numpy as np
@@ -211,13 +210,3 @@ def test_class_that_is_not_registered_is_found_among_custom_objects():
         kt.Transformer.from_config(config)
     copy = kt.Transformer.from_config(config, {"Unknown": Unknown})
     assert copy.encoder.layers[0].feed_forward_class is Unknown
-
-
-@pytest.mark.parametrize("name", ("Encoder", "Decoder"))
-def test_a_stack_has_the_arguments_of_its_layers(name):
-    stack, layer = (
-        inspect.signature(getattr(kt.layers, kind)).parameters
-        for kind in (name, f"{name}Layer")
-    )
-    assert list(stack) == ["num_layers", *layer]
-    assert all(stack[argument] == layer[argument] for argument in layer)
