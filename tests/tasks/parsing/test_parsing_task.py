@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from keras_transformer.decoding.settings import BeamSearch
@@ -93,6 +95,44 @@ def test_sources_are_split_unless_they_are_words(tokenizer, text, words, kept):
     for split_words, expected in ((True, words), (False, kept)):
         ids = ParsingTask(split_words).encode_sources(tokenizer, [text])
         assert ids == tokenizer.encode([expected])
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""),
+        ("The dog barks.", "The dog barks ."),
+        ("He isn't here, is he?", "He is n't here , is he ?"),
+        ("John's dogs' food; it'll do", "John 's dogs ' food ; it 'll do"),
+        ("We CAN'T and cannot.", "We CA N'T and can not ."),
+        ('"Yes," he said.', "`` Yes , '' he said ."),
+        ('She said ("no")', "She said -LRB- `` no '' -RRB-"),
+        ("1,000 U.S. dollars, 3:30 p.m.", "1,000 U.S. dollars , 3:30 p.m ."),
+        ("p < 0.05 [see Fig. 2] ...", "p < 0.05 -LSB- see Fig. 2 -RSB- ..."),
+        ("5% & more -- {or} less!", "5 % & more -- -LCB- or -RCB- less !"),
+        ("Don’t say “no”!", "Do n't say `` no '' !"),
+        ("  many   spaces  ", "many spaces"),
+        ("1,\u0661 can\u0663not é's", "1 , \u0661 can\u0663not é 's"),
+    ],
+)
+def test_text_is_split_as_in_the_penn_treebank(tokenizer, text, words):
+    tree, _ = ParsingTask().decode(tokenizer, [], text)
+    assert re.findall(r"\(XX ([^()]+)\)", tree) == words.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" a\v\vb\f\nc\t", ["a", "b", "c"]),
+        ("(a b) ", ["-LRB-a", "b-RRB-"]),
+        ("\x85a\u00a0\u3000b\x1c \0", ["\x85a\u00a0\u3000b\x1c", "\0"]),
+        ("( 1,000 U.S. ) n't", ["-LRB-", "1,000", "U.S.", "-RRB-", "n't"]),
+    ],
+)
+def test_words_that_are_split_stay(tokenizer, text, words):
+    tree, _ = ParsingTask(split_words=False).decode(tokenizer, [], text)
+    assert re.findall(r"\(XX ([^()]+)\)", tree) == words
 
 
 def test_a_tokenizer_without_the_symbols():
