@@ -12,8 +12,11 @@ from keras_transformer.tasks.parsing import (
     escape_brackets,
     symbols,
 )
-from keras_transformer.tasks.parsing.linearization import WORD, linearize
-from keras_transformer.tasks.parsing.repair import restore_tree
+from keras_transformer.tasks.parsing.linearization import (
+    WORD,
+    linearize,
+    restore_tree,
+)
 from keras_transformer.tasks.task import Pairs, Task
 from keras_transformer.text import Tokenizer
 
@@ -50,8 +53,8 @@ class ParsingTask(Task):
 
     A source is a sentence, a target its tree in brackets. The model reads
     words and writes words and symbols (`linearization.py`), which have
-    separate ids. Its output is repaired (`repair.py`) to a tree over exactly
-    the words of the sentence.
+    separate ids. Its output is repaired to a tree over exactly the words of
+    the sentence.
 
     Args:
         split_words: Whether to split sources into words as in the Penn
