@@ -92,9 +92,9 @@ def _best(
     """Returns the most likely target ids of each source id."""
     sources, targets, probabilities = table
     if tokenizer.is_shared:  # names and numbers are copied
-        own = np.arange(tokenizer.vocab_size)
-        sources, targets = np.append(sources, own), np.append(targets, own)
-        probabilities = np.append(probabilities, np.full(len(own), np.inf))
+        ids = np.arange(tokenizer.vocab_size)
+        sources, targets = np.append(sources, ids), np.append(targets, ids)
+        probabilities = np.append(probabilities, np.full(len(ids), np.inf))
     order = np.lexsort((-probabilities, sources))
     sources = sources[order]
     rank = np.arange(len(sources)) - np.searchsorted(sources, sources)

@@ -4,6 +4,7 @@ import os
 import re
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -37,19 +38,10 @@ def save_argos(
     files.check_output(path, [".argosmodel"])
     files.check_free(path)
     source, target = translator.languages
-    tokenizer = translator.tokenizer
-    config = translator.model.config
-    problems = list(to_ctranslate2.find_problems(translator))
-    if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
-        problems.append(f"source={source}, target={target}")
-    if tokenizer.languages or tokenizer.default_tags:
-        problems.append("sources with a language token or tag")
-    is_learned = config.positional_encoding == "learned"
-    if is_learned and config.max_length < to_ctranslate2.POSITIONS:
-        problems.append(f"{config.max_length} learned positions")
 
     def write(folder: Path) -> dict[str, Any]:
-        (folder / "sentencepiece.model").write_bytes(tokenizer.source.model)
+        model = translator.tokenizer.source.model
+        (folder / "sentencepiece.model").write_bytes(model)
         package = {
             # Exceeds the versions of published packages.
             "package_version": f"{date.today():%Y.%m.%d}",
@@ -70,6 +62,7 @@ def save_argos(
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary, f"keras-transformer-{source}_{target}")
+        problems = _find_problems(translator)
         writing.write_export(
             translator, folder, "argos", dtype, write, open_written, problems
         )
@@ -77,3 +70,17 @@ def save_argos(
             for part in sorted(folder.rglob("*")):
                 file.write(part, part.relative_to(temporary))
     return Path(path)
+
+
+def _find_problems(translator: Translator) -> Iterator[str]:
+    """Yields the properties that Argos Translate does not support."""
+    yield from to_ctranslate2.find_problems(translator)
+    source, target = translator.languages
+    if not all(re.fullmatch(r"[\w-]+", x or "") for x in (source, target)):
+        yield f"source={source}, target={target}"
+    if translator.tokenizer.languages or translator.tokenizer.default_tags:
+        yield "sources with a language token or tag"
+    config = translator.model.config
+    is_learned = config.positional_encoding == "learned"
+    if is_learned and config.max_length < to_ctranslate2.POSITIONS:
+        yield f"{config.max_length} learned positions"

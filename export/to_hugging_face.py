@@ -246,9 +246,9 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     # The import gives banned tokens a bias that forbids them.
     banned = list(translator.engine.special_ids.banned_ids)
     bias = model.output_embedding.bias
-    own = translator.model.output_embedding.bias
+    original = translator.model.output_embedding.bias
     values = to_numpy(bias).copy()
-    values[banned] = 0 if own is None else to_numpy(own)[banned]
+    values[banned] = 0 if original is None else to_numpy(original)[banned]
     bias.assign(values)
     tokenizer = read.vocabulary
     # In transformers, users write the language token.

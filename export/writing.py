@@ -50,18 +50,25 @@ def write_export(
     translator: Translator,
     path: str | os.PathLike,
     format: str,
-    dtype: str,
+    dtype: str | None,
     write: Callable[[Path], Mapping[str, Any]],
     open_written: Callable[[Path], Any],
     problems: Iterable[str] = (),
 ) -> Path:
     """Writes a translator into a new folder, and verifies the result.
 
+    `dtype` is the dtype of the stored weights; None: the model's.
     `write` writes the files and returns metadata.
     `open_written` opens the folder, and returns an object with the methods
     `score` and, unless the format has its own search, `translate`.
     `problems` are the properties that the format does not support.
     """
+    if not translator.models:
+        raise InputError(
+            "Only runs can be exported. Received: an export. Open the run that "
+            "it was made from."
+        )
+    dtype = dtype or translator.model.compute_dtype
     received = ", ".join(problems)
     if received:
         raise InputError(
@@ -76,7 +83,7 @@ def write_export(
         )
     translator.tokenizer.check_languages()
     with atomic_folder(path) as folder:
-        described = {
+        metadata = {
             "keras_transformer": __version__,
             "tokenizer_sha256": translator.tokenizer.digest,
             "models": len(translator.models),
@@ -95,7 +102,7 @@ def write_export(
             # Appends, since a format may begin the README.
             with open(folder / "README.md", "a", encoding="utf-8") as text:
                 text.write(_README.format(FORMATS[format], __version__, format))
-        write_json(file, described)
+        write_json(file, metadata)
         _check_results(open_written(folder), translator, format, dtype)
     return Path(path)
 
@@ -115,8 +122,8 @@ def _check_results(
     """Raises RuntimeError unless an export gives the translator's results."""
     dtypes = {dtype, translator.model.compute_dtype}
     tolerance = max(FORMATS[format].tolerances[x] for x in dtypes)
-    shortened = [_shortened(text, translator) for text in PROBES]
-    texts = [text for text in shortened if text]
+    # A character of these texts makes at most one token.
+    texts = [text[: (translator.max_length - 1) // 2] for text in PROBES]
     sources = [source for source in texts for _ in texts]
     targets = texts * len(texts)
     scores = translator.score(sources, targets)
@@ -142,11 +149,3 @@ def _check_results(
             "are replaced or quantized layers, LoRA, and weights that are not "
             "finite."
         )
-
-
-def _shortened(text: str, translator: Translator) -> str:
-    """Returns the beginning of a text that is short enough to be scored."""
-    sides = translator.tokenizer.source, translator.tokenizer.target
-    while any(len(x.encode([text])[0]) >= translator.max_length for x in sides):
-        text = text[: len(text) // 2]
-    return text

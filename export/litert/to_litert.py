@@ -58,15 +58,15 @@ def save_litert(
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")
-    search = converted(translator.search, BeamSearch)
-    largest_beam_size = max(search.beam_size, 4)
-    special_ids = translator.engine.special_ids
-    # K hypotheses need 2K continuations that are not banned.
-    candidates = 2 * largest_beam_size + len(special_ids.banned_ids)
-    if search.no_repeat_ngram:  # may ban one token per previous token
-        candidates += translator.max_length
 
     def write(folder: Path) -> dict[str, Any]:
+        search = converted(translator.search, BeamSearch)
+        largest_beam_size = max(search.beam_size, 4)
+        special_ids = translator.engine.special_ids
+        # K hypotheses need 2K continuations that are not banned.
+        candidates = 2 * largest_beam_size + len(special_ids.banned_ids)
+        if search.no_repeat_ngram:  # may ban one token per previous token
+            candidates += translator.max_length
         signatures = graph.make_signatures(
             translator.models,
             translator.max_length,

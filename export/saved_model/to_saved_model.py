@@ -1,24 +1,49 @@
-"""Exports a `Translator` to a SavedModel, and verifies it."""
+"""Exports a `Translator` to a SavedModel, and verifies it.
 
+The signatures are graph functions of string tensors. Letters in shapes: B =
+batch, n = translations returned, K = beam size or number of samples.
+"""
+
+import dataclasses
 import importlib.util
 import os
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import tensorflow as tf
 
-from keras_transformer.export.saved_model.signatures import (
-    SIGNATURES,
-    Signatures,
-)
+from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.settings import BeamSearch, Search, converted
+from keras_transformer.export.saved_model.text_graph import TextGraph
 from keras_transformer.export.writing import write_export
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
+from keras_transformer.support.fields import check_values, one_of
 
 _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)  # to about 100 tokens
+# Larger batches are decoded in slices: the most values over the vocabulary
+# that a slice computes at once, 64 MiB in float32.
+_LARGEST = 2**24
+
+Tensors = dict[str, tf.Tensor]  # by name
+
+_TEXT = tf.TensorSpec([None], tf.string, "text")
+SIGNATURES = {  # their inputs
+    "serving_default": [_TEXT],  # n translations
+    "score": [_TEXT, tf.TensorSpec([None], tf.string, "translation")],
+    "translate_nbest": [_TEXT],  # all K, with lengths and pieces
+    "translate_prefix": [_TEXT, tf.TensorSpec([None], tf.string, "prefix")],
+    "translate_with_options": [  # K translations
+        _TEXT,
+        tf.TensorSpec([], tf.int32, "beam_size"),
+        tf.TensorSpec([], tf.float32, "alpha"),
+        tf.TensorSpec([], tf.int32, "extra_length"),
+        tf.TensorSpec([], tf.float32, "length_factor"),
+    ],
+}
 
 
 def save(
@@ -48,12 +73,11 @@ def save(
         InputError: If `path` exists or a signature is unknown.
         RuntimeError: If the SavedModel gives different results.
     """
-    # A plain module: a Keras model's weights would be written twice.
-    module = Signatures(translator)
-    module.functions = functions = module.make(signatures)
-    dtype = translator.model.compute_dtype
 
     def write(folder: Path) -> dict[str, Any]:
+        # A plain module: a Keras model's weights would be written twice.
+        module = Signatures(translator)
+        module.functions = functions = module.make(signatures)
         tf.saved_model.save(module, folder, signatures=functions)
         if importlib.util.find_spec("tensorflow_serving") is not None:
             _write_warmup(folder, Path(path).resolve().parent.name, functions)
@@ -64,7 +88,7 @@ def save(
         }
 
     return write_export(
-        translator, path, "saved-model", dtype, write, open_translator
+        translator, path, "saved-model", None, write, open_translator
     )
 
 
@@ -83,3 +107,189 @@ def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
             request.model_spec.signature_name = name
             request.inputs["text"].CopyFrom(tf.make_tensor_proto([text] * size))
             writer.write(log.SerializeToString())
+
+
+class Signatures(tf.Module):
+    """Builds the signatures of a translator."""
+
+    def __init__(self, translator: Translator) -> None:
+        super().__init__()
+        self._engine = translator.engine
+        self._tokenizer = translator.tokenizer
+        self._n = translator.num_translations
+        self._search = translator.search
+        # A SavedModel tracks variables through attributes.
+        weights = [x for model in translator.models for x in model.weights]
+        self.model_variables = [x.value for x in weights]
+        self.text = TextGraph(translator.tokenizer)
+
+    def make(self, names: Iterable[str] | None = None) -> dict[str, Any]:
+        """Returns functions by name: all, or `names` and the required ones."""
+        required = ["serving_default", "score"]
+        names = SIGNATURES if names is None else [*required, *names]
+        functions = {}
+        for name in names:
+            check_values(one_of(*SIGNATURES), signatures=name)
+            method = getattr(self, f"_{name}")
+            functions[name] = tf.function(
+                method, SIGNATURES[name], autograph=False
+            )
+        return functions
+
+    def _serving_default(self, text: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text)
+
+    def _translate_prefix(self, text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
+        return self._translate(self._search, self._n, text, prefix)
+
+    def _translate_nbest(self, text: tf.Tensor) -> Tensors:
+        count = self._search.num_hypotheses
+        return self._translate(self._search, count, text, details=True)
+
+    def _translate_with_options(
+        self, text: tf.Tensor, *options: tf.Tensor
+    ) -> Tensors:
+        beam_size, alpha, extra_length, length_factor = options
+        search = dataclasses.replace(
+            converted(self._search, BeamSearch),
+            beam_size=beam_size,
+            alpha=alpha,
+            extra_length=extra_length,
+            length_factor=length_factor,
+        )
+        return self._translate(search, beam_size, text)
+
+    def _translate(
+        self,
+        search: Search,
+        count: int | tf.Tensor,
+        text: tf.Tensor,
+        prefix: tf.Tensor | None = None,
+        details: bool = False,  # lengths and pieces
+    ) -> Tensors:
+        def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
+            source, source_lengths, source_cut = self._source(text)
+            ids = self.text.target_ids(prefix)
+            prefix, prefix_lengths, prefix_cut = self._padded(ids)
+            pad_id = self._tokenizer.pad_id
+            # Some imported models end their sources with padding.
+            end = int(self._tokenizer.source_eos_id != pad_id)
+            limits = longest_outputs(
+                tf,
+                source_lengths=tf.cast(source_lengths - 1 + end, tf.float32),
+                prefix_lengths=tf.cast(prefix_lengths, tf.float32),
+                length_factor=search.length_factor,
+                extra_length=tf.cast(search.extra_length, tf.float32),
+                max_length=self._engine.max_length,
+            )
+            limits = tf.cast(limits, tf.int32)
+            search_tensors = self._engine.graphs.search_tensors
+            result = search_tensors(source, prefix, limits, search, count)
+            is_empty = source_lengths[:, None] == 1  # the end token alone
+            ids = tf.where(is_empty[..., None], pad_id, result.ids)
+            lengths = tf.where(is_empty, 0, result.lengths)
+            columns = {
+                "translations": self.text.texts(ids),
+                "scores": tf.where(is_empty, 0.0, result.scores),
+                "source_truncated": source_cut | prefix_cut,
+                "at_length_limit": lengths[:, 0] >= limits,
+            }
+            if details:
+                columns["lengths"] = lengths
+                columns["pieces"] = self.text.joined_pieces(ids)
+            return columns
+
+        with tf.control_dependencies(_checked(search)):
+            per_text = tf.identity(search.num_hypotheses)
+        prefix = tf.zeros_like(text) if prefix is None else prefix
+        return self._in_slices(translate, per_text, text, prefix)
+
+    def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
+        source, source_lengths, source_cut = self._source(text)
+        ids = self.text.target_ids(translation)
+        labels, lengths, cut = self._padded(ids, self._tokenizer.eos_id)
+        per_text = tf.maximum(tf.shape(labels)[1], 1)
+        compute = self._engine.token_log_probs
+        log_probs = self._in_slices(compute, per_text, source, labels)
+        # The empty translation of an empty source is certain.
+        has_tokens = (source_lengths > 1) | (lengths > 1)
+        log_probs = tf.where(has_tokens[:, None], log_probs, 0.0)
+        total = tf.reduce_sum(log_probs, axis=1)
+        count = tf.cast(lengths, tf.float32)
+        return {
+            "token_log_probs": log_probs,
+            "scores": total / self._search.penalty(count),
+            "log_probs": total,
+            "perplexities": tf.exp(-total / count),
+            "lengths": lengths,
+            "pieces": self.text.joined_pieces(labels),
+            "source_truncated": source_cut,
+            "translation_truncated": cut,
+        }
+
+    def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
+        """Applies `_padded` to sources with their end tokens."""
+        ids = self.text.source_ids(text)
+        return self._padded(ids, self._tokenizer.source_eos_id)
+
+    def _padded(
+        self, ids: tf.RaggedTensor, end_id: int | None = None
+    ) -> tuple[tf.Tensor, ...]:
+        """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut."""
+        # Leaves room for the end token, and after a prefix for one more.
+        num_ends = 0 if end_id is None else 1
+        longest = max(self._engine.max_length - 2 + num_ends, 0)
+        cut = ids.row_lengths() > longest
+        ends = tf.fill([ids.nrows(), num_ends], end_id or 0)
+        ids = tf.concat([ids[:, :longest], ends], axis=1)
+        lengths = tf.cast(ids.row_lengths(), tf.int32)
+        return ids.to_tensor(self._tokenizer.pad_id), lengths, cut
+
+    def _in_slices(
+        self,
+        function: Callable[[tf.Tensor, tf.Tensor], Any],
+        per_text: tf.Tensor,
+        sources: tf.Tensor,
+        targets: tf.Tensor,
+    ) -> Any:
+        """Applies a function, with `per_text` distributions, to slices."""
+        rows = _LARGEST // (per_text * self._tokenizer.vocab_size)
+        rows = tf.maximum(rows, 1)
+        sizes = [tf.shape(x)[0] for x in (sources, targets)]
+        check = tf.debugging.assert_equal(
+            sizes, sizes[0], "All inputs must have the same length."
+        )
+        with tf.control_dependencies([check]):
+            batch = tf.identity(sizes[0])
+        call = tf.function(function, autograph=False).get_concrete_function(
+            tf.TensorSpec([None, *sources.shape[1:]], sources.dtype),
+            tf.TensorSpec([None, *targets.shape[1:]], targets.dtype),
+        )
+        count = tf.maximum(-(-batch // rows), 1)  # one for an empty batch
+        arrays = tf.nest.map_structure(
+            lambda x: tf.TensorArray(x.dtype, count, element_shape=x.shape),
+            call.structured_outputs,
+        )
+
+        def body(i: tf.Tensor, arrays: Any) -> tuple[tf.Tensor, Any]:
+            source = sources[i * rows : (i + 1) * rows]
+            target = targets[i * rows : (i + 1) * rows]
+            outputs = call(source, target)
+            return i + 1, tf.nest.map_structure(
+                lambda array, x: array.write(i, x), arrays, outputs
+            )
+
+        _, arrays = tf.while_loop(lambda i, _: i < count, body, (0, arrays))
+        return tf.nest.map_structure(lambda array: array.concat(), arrays)
+
+
+def _checked(settings: Search) -> list[tf.Operation]:
+    """Returns assertions that tensors among the settings are in range."""
+    assertions = []
+    for field in dataclasses.fields(settings):
+        value, rule = getattr(settings, field.name), field.metadata["rule"]
+        if tf.is_tensor(value):
+            message = f"{field.name} must be {rule.expected}. Received:"
+            valid = rule.in_range(value)
+            assertions.append(tf.debugging.Assert(valid, [message, value]))
+    return assertions

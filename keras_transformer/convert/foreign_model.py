@@ -126,14 +126,14 @@ class ForeignModel:
             InputError: As in `load_model`, and if the folder is not empty.
         """
         import_tensorflow_quietly()
-        own = self.languages
+        languages = source or self.languages[0], target or self.languages[1]
         with atomic_folder(path) as folder:
             run = Run.create(
                 folder,
                 self.config,
                 self.vocabulary,
                 search=self.search,
-                languages=(source or own[0], target or own[1]),
+                languages=languages,
                 statistics={"imported_from": self.system},
             )
             run.save_checkpoint(self.load_model("float32"), 0, max_to_keep=1)
@@ -170,8 +170,8 @@ class ForeignModel:
 
 
 def imported_config(
-    settings: str | os.PathLike, vocabulary: Tokenizer, **fields: Any
+    settings: str | os.PathLike, tokenizer: Tokenizer, **fields: Any
 ) -> TransformerConfig:
     """Returns a configuration; errors name the file of settings."""
     with name_file(settings):
-        return TransformerConfig(**vocabulary.config_values(), **fields)
+        return TransformerConfig(**tokenizer.config_values(), **fields)

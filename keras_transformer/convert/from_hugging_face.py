@@ -7,7 +7,7 @@ match the published models.
 import functools
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -60,33 +60,29 @@ _UNUSED = [_SOURCE, _TARGET, _OUTPUT, _SHARED]
 _UNUSED += [f"model.{x}.embed_positions.weight" for x in ("encoder", "decoder")]
 
 
-class _Settings(NamedTuple):
-    """The JSON files of a folder."""
-
-    config: SettingsFile
-    search: SettingsFile  # generation_config.json or config.json
-    tokenizer: SettingsFile
-    added_tokens: SettingsFile
-
-
 def read(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
-    settings = read_settings(folder)
-    vocabulary = _read_vocabulary(folder, settings)
+    settings = search_settings = read_settings(folder)
+    if (folder / "generation_config.json").exists():
+        search_settings = _read_fields(folder, "generation_config.json")
+    tokenizer_settings = _read_fields(
+        folder, "special_tokens_map.json", "tokenizer_config.json"
+    )
+    tokenizer = _read_tokenizer(folder, settings, tokenizer_settings)
     file = settings_file.find_file(folder, *WEIGHTS)
     tensors = read_tensors(file)
-    tied, embeddings = _find_embeddings(settings.config, tensors)
-    config = _read_config(settings.config, vocabulary, tied)
-    search, never, notes = _read_search(settings.search, config)
+    tied, embeddings = _find_embeddings(settings, tensors)
+    config = _read_config(settings, tokenizer, tied)
+    search, never, notes = _read_search(search_settings, config)
     names = weight_table.weight_names(config, "hugging_face") | embeddings
     return ForeignModel(
         system="Hugging Face (Marian)",
         config=config,
-        vocabulary=vocabulary,
+        vocabulary=tokenizer,
         search=search,
         languages=(
-            settings.tokenizer.get("source_lang", str, None),
-            settings.tokenizer.get("target_lang", str, None),
+            tokenizer_settings.get("source_lang", str, None),
+            tokenizer_settings.get("target_lang", str, None),
         ),
         file=file,
         tensors=tensors,
@@ -97,19 +93,12 @@ def read(folder: Path) -> ForeignModel:
     )
 
 
-def read_settings(folder: Path) -> _Settings:
-    """Returns the JSON files of a folder that contains a Marian model."""
-    config = _read_fields(folder, "config.json")
-    if config.values.get("model_type") != "marian":
-        config.reject("model_type", "'marian'")
-    search = config
-    if (folder / "generation_config.json").exists():
-        search = _read_fields(folder, "generation_config.json")
-    tokenizer = _read_fields(
-        folder, "special_tokens_map.json", "tokenizer_config.json"
-    )
-    added_tokens = _read_fields(folder, "added_tokens.json")
-    return _Settings(config, search, tokenizer, added_tokens)
+def read_settings(folder: Path) -> SettingsFile:
+    """Returns the config.json of a folder, which must be a Marian model's."""
+    settings = _read_fields(folder, "config.json")
+    if settings.values.get("model_type") != "marian":
+        settings.reject("model_type", "'marian'")
+    return settings
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
@@ -122,13 +111,13 @@ def _read_fields(folder: Path, *names: str) -> SettingsFile:
 
 
 def _read_config(
-    config: SettingsFile, vocabulary: Tokenizer, tied_embeddings: str
+    config: SettingsFile, tokenizer: Tokenizer, tied_embeddings: str
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
     config.check("activation_function", _ACTIVATIONS)
     return foreign_model.imported_config(
         config.name,
-        vocabulary,
+        tokenizer,
         num_layers=config.get("encoder_layers", int),
         decoder_layers=config.get("decoder_layers", int),
         d_model=config.get("d_model", int),
@@ -148,12 +137,22 @@ def _read_config(
     )
 
 
-def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
+def _read_tokenizer(
+    folder: Path, settings: SettingsFile, tokenizer_settings: SettingsFile
+) -> Tokenizer:
     target_table = table = settings_file.read_json(folder, "vocab.json")
-    _add_tokens(settings, table)
-    if settings.tokenizer.get("separate_vocabs", bool, False):
+    # Added tokens that are not in the table.
+    tokens = _read_fields(folder, "added_tokens.json").values
+    tokens = {i: piece for piece, i in tokens.items()}
+    objects = tokenizer_settings.get("added_tokens_decoder", dict, {})
+    tokens |= {int(i): _text(token) for i, token in objects.items()}
+    for i in sorted(tokens):
+        if i >= len(table):
+            table.setdefault(tokens[i], i)
+    if tokenizer_settings.get("separate_vocabs", bool, False):
         target_table = settings_file.read_json(folder, "target_vocab.json")
-    special = _special_tokens(settings, table)
+    unknown = _text(tokenizer_settings.values.get("unk_token")) or "<unk>"
+    special = _special_pieces(settings, table, unknown)
     source = settings_file.find_file(folder, "source.spm").read_bytes()
     target = settings_file.find_file(folder, "target.spm").read_bytes()
     with name_file(f"The tokenizer in {folder}"):
@@ -163,30 +162,18 @@ def _read_vocabulary(folder: Path, settings: _Settings) -> Tokenizer:
         )
 
 
-def _add_tokens(settings: _Settings, table: dict[str, int]) -> None:
-    """Adds the added tokens that are not in the table."""
-    decoder = settings.tokenizer.get("added_tokens_decoder", dict, {})
-    tokens = {i: piece for piece, i in settings.added_tokens.values.items()}
-    tokens |= {int(number): _text(token) for number, token in decoder.items()}
-    for i in sorted(tokens):
-        if i >= len(table):
-            table.setdefault(tokens[i], i)
-
-
-def _special_tokens(
-    settings: _Settings, table: Mapping[str, int]
+def _special_pieces(
+    settings: SettingsFile, table: Mapping[str, int], unknown: str
 ) -> SpecialPieces:
     """Returns the pieces with the special ids in config.json."""
     pieces = {i: piece for piece, i in table.items()}
     special = {}
     for name, role in dict(pad="pad", eos="eos", bos="decoder_start").items():
         field = f"{role}_token_id"
-        i = settings.config.get(field, int)
+        i = settings.get(field, int)
         if i not in pieces:
-            settings.config.reject(field, "an id of vocab.json")
-        settings.search.check(field, [i])
+            settings.reject(field, "an id of vocab.json")
         special[name] = pieces[i]
-    unknown = _text(settings.tokenizer.values.get("unk_token")) or "<unk>"
     return SpecialPieces(unk=unknown, **special)
 
 
@@ -199,6 +186,9 @@ def _read_search(
     fields: SettingsFile, config: TransformerConfig
 ) -> tuple[BeamSearch, list[int], list[str]]:
     """Returns the search, banned ids, and notes on unsupported settings."""
+    fields.check("pad_token_id", [config.pad_id])
+    fields.check("eos_token_id", [config.eos_id])
+    fields.check("decoder_start_token_id", [config.bos_id])
     never = [config.pad_id]
     notes = fields.notes(_SEARCH_DEFAULTS)
     for ids in fields.get("bad_words_ids", list, []):
@@ -210,7 +200,8 @@ def _read_search(
     early_stopping = fields.values.get("early_stopping", False)
     # transformers counts the start token.
     max_length = fields.get("max_length", int, config.max_length) - 1
-    values = dict(
+    search = fields.make(
+        BeamSearch,
         beam_size=fields.get("num_beams", int, 1),
         alpha=fields.get("length_penalty", float, 1.0),
         length_penalty="power",
@@ -219,8 +210,7 @@ def _read_search(
         no_repeat_ngram=fields.get("no_repeat_ngram_size", int, 0),
         stop=_STOP[early_stopping],
     )
-    with name_file(fields.name):
-        return BeamSearch(**values), never, notes
+    return search, never, notes
 
 
 def _find_embeddings(

@@ -87,8 +87,8 @@ def read(folder: Path) -> ForeignModel:
     with explain_damage(file):
         content = tensors[_OPTIONS].tobytes().rstrip(b"\0")
     options = SettingsFile(name, read_yaml(content, name))
-    vocabulary = _read_vocabulary(folder, decoder)
-    config = _read_config(options, vocabulary)
+    tokenizer = _read_tokenizer(folder, decoder)
+    config = _read_config(options, tokenizer)
     names = weight_table.weight_names(config, "marian")
     for ours, stored_name in names.items():
         if _ALIASES.get(stored_name) in tensors:
@@ -98,12 +98,12 @@ def read(folder: Path) -> ForeignModel:
     return ForeignModel(
         system=f"Marian {version}".strip(),
         config=config,
-        vocabulary=vocabulary,
+        vocabulary=tokenizer,
         search=_read_search(decoder),
         file=file,
         tensors=tensors,
         names=names,
-        convert=functools.partial(_convert, names, vocabulary.pad_id),
+        convert=functools.partial(_convert, names, tokenizer.pad_id),
         unused=[_OPTIONS],
         notes=decoder.notes(_SEARCH_DEFAULTS),
     )
@@ -132,7 +132,7 @@ def _file_names(decoder: SettingsFile, field: str, count: int) -> list[str]:
 
 
 def _read_config(
-    options: SettingsFile, vocabulary: Tokenizer
+    options: SettingsFile, tokenizer: Tokenizer
 ) -> TransformerConfig:
     for option, values in _REQUIRED.items():
         options.check(option, values)
@@ -141,7 +141,7 @@ def _read_config(
     is_tied = is_all or options.get("tied-embeddings", bool, False)
     return foreign_model.imported_config(
         options.name,
-        vocabulary,
+        tokenizer,
         num_layers=options.get("enc-depth", int, 6),
         decoder_layers=options.get("dec-depth", int, 6),
         d_model=options.get("dim-emb", int, 512),
@@ -161,7 +161,8 @@ def _read_config(
 def _read_search(decoder: SettingsFile) -> BeamSearch:
     for option, values in _REQUIRED_FOR_SEARCH.items():
         decoder.check(option, values)
-    fields = dict(
+    return decoder.make(
+        BeamSearch,
         beam_size=decoder.get("beam-size", int, 12),
         alpha=decoder.get("normalize", float, 0.0),
         length_penalty="power",
@@ -169,11 +170,9 @@ def _read_search(decoder: SettingsFile) -> BeamSearch:
         extra_length=0,
         stop="finished",
     )
-    with name_file(decoder.name):
-        return BeamSearch(**fields)
 
 
-def _read_vocabulary(folder: Path, decoder: SettingsFile) -> Tokenizer:
+def _read_tokenizer(folder: Path, decoder: SettingsFile) -> Tokenizer:
     sources, targets = _file_names(decoder, "vocabs", 2)
     sides = [
         _read_side(folder, sources, "source.spm", decoder),

@@ -77,13 +77,13 @@ def read(folder: Path) -> ForeignModel:
     _check_architecture(file, shapes)
     data, params = _read_settings(folder)
     description = _read_description(folder, shapes[_SOURCE][1])
-    vocabulary = _read_vocabulary(folder, data, description.ends_sources)
-    config = _read_config(file, shapes, vocabulary, description)
+    tokenizer = _read_tokenizer(folder, data, description.ends_sources)
+    config = _read_config(file, shapes, tokenizer, description)
     return ForeignModel(
         system=f"OpenNMT-tf 2, {file.name}, {description.num_heads} heads "
         f"({description.reason})",
         config=config,
-        vocabulary=vocabulary,
+        vocabulary=tokenizer,
         search=_read_search(params),
         file=file,
         tensors=tensors,
@@ -133,14 +133,14 @@ def _check_architecture(file: Path, shapes: Mapping[str, Any]) -> None:
 def _read_config(
     file: Path,
     shapes: Mapping[str, list[int]],
-    vocabulary: Tokenizer,
+    tokenizer: Tokenizer,
     description: "_Description",
 ) -> TransformerConfig:
     is_shared = _TARGET not in shapes
     is_tied = f"{_OUTPUT}/kernel" not in shapes
     return foreign_model.imported_config(
         file,
-        vocabulary,
+        tokenizer,
         num_layers=_count_layers(shapes, _ENCODER),
         decoder_layers=_count_layers(shapes, _DECODER),
         d_model=shapes[_SOURCE][1],
@@ -242,17 +242,16 @@ def _read_search(params: SettingsFile) -> BeamSearch:
     """Returns the search settings, with the defaults of `--auto_config`."""
     params.check("coverage_penalty", [0])
     params.check("minimum_decoding_length", [0])
-    fields = dict(
+    return params.make(
+        BeamSearch,
         beam_size=params.get("beam_width", int, 4),
         alpha=params.get("length_penalty", float, 0.0),
         length_factor=0.0,
         extra_length=params.get("maximum_decoding_length", int, 250),
     )
-    with name_file(params.name):
-        return BeamSearch(**fields)
 
 
-def _read_vocabulary(
+def _read_tokenizer(
     folder: Path, data: SettingsFile, ends_sources: bool
 ) -> Tokenizer:
     """Returns the tokenizer; sources get an end token if `ends_sources`.

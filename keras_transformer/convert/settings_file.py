@@ -6,7 +6,7 @@ from pathlib import Path, PurePath
 from typing import Any, NoReturn
 
 from keras_transformer.support import files
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, name_file
 
 
 class SettingsFile:
@@ -51,6 +51,11 @@ class SettingsFile:
         """Raises InputError if a field has a value that is not allowed."""
         if field in self.values and self.values[field] not in allowed:
             self.reject(field, " or ".join(map(repr, allowed)))
+
+    def make(self, cls: type, **fields: Any) -> Any:
+        """Returns an object of a class; errors name the file."""
+        with name_file(self.name):
+            return cls(**fields)
 
     def reject(self, field: str, expected: str) -> NoReturn:
         """Raises InputError about the value of a field."""

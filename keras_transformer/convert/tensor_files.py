@@ -28,7 +28,7 @@ _DTYPES = {
 
 
 class LazyTensors(collections.UserDict):
-    """Made of functions by name, it calls one at each access to its tensor."""
+    """Tensors by name. Each access calls the function that reads the tensor."""
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.data[name]()

@@ -69,8 +69,8 @@ class _TensorUnpickler(pickle.Unpickler):
         raise ValueError(f"a pickle that names '{module}.{name}'")
 
     def persistent_load(self, identifier: Any) -> _Storage:
-        _, kind, key, *_ = identifier
-        return _Storage(DTYPES[kind], key)
+        _, storage_type, key, *_ = identifier
+        return _Storage(DTYPES[storage_type], key)
 
 
 def read_zip(file: Path) -> Readers:

@@ -14,7 +14,7 @@ from keras_transformer.text.vocabulary import load_processor, parse_model
 
 _LANGUAGE = re.compile("^(>>[^<>]+<<)$")
 # The types of pieces in sentencepiece_model.proto.
-_NORMAL, _UNKNOWN, _CONTROL, _GIVEN, _UNUSED = range(1, 6)
+_NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = range(1, 6)
 
 
 class SpecialPieces(NamedTuple):
@@ -56,17 +56,17 @@ def vocabulary_with_ids(
             f"{len(table):,} pieces without {', '.join(missing)}"
         )
     proto = parse_model(model)
-    own = {x.piece: x for x in proto.pieces if x.type != _UNKNOWN}
+    remaining = {x.piece: x for x in proto.pieces if x.type != _UNKNOWN}
     # The score of unknown characters in a unigram model. Type 0 is the default,
     # a normal piece.
-    scores = (x.score for x in own.values() if x.type in (0, _NORMAL))
+    scores = (x.score for x in remaining.values() if x.type in (0, _NORMAL))
     lowest = min(scores, default=0.0) - 10
     del proto.pieces[:]
     table = {_LANGUAGE.sub(r"▁\1", piece): i for piece, i in table.items()}
     for name in sorted(table, key=table.__getitem__):
         piece = proto.pieces.add(piece=name, score=lowest, type=_UNUSED)
-        if name in own:
-            piece.CopyFrom(own.pop(name))
+        if name in remaining:
+            piece.CopyFrom(remaining.pop(name))
         elif len(name) == 1:
             piece.type = _NORMAL
         if name == special.unk:
@@ -74,8 +74,8 @@ def vocabulary_with_ids(
         elif name in special:
             piece.type = _CONTROL
         elif _LANGUAGE.fullmatch(name[1:]):
-            piece.score, piece.type = 0.0, _GIVEN
-    proto.pieces.extend(x for x in own.values() if x.type != _CONTROL)
+            piece.score, piece.type = 0.0, _USER_DEFINED
+    proto.pieces.extend(x for x in remaining.values() if x.type != _CONTROL)
     proto.trainer_spec.unk_surface = special.unk
     for role, piece in special._asdict().items():
         setattr(proto.trainer_spec, f"{role}_piece", piece)

@@ -39,34 +39,34 @@ class Task(abc.ABC):
     ) -> Tokenizer:
         """Trains a tokenizer on pairs. Sources may begin with the tags."""
 
-    def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
+    def check_tokenizer(self, tokenizer: Tokenizer, pairs: Pairs) -> None:
         """Raises InputError if the vocabulary cannot encode the pairs."""
-        del vocabulary, pairs  # any text has ids
+        del tokenizer, pairs  # any text has ids
 
     def for_corpus(self) -> "Task":
         """Returns the task for a corpus, where sources are prepared."""
         return self
 
     def encode_sources(
-        self, vocabulary: Tokenizer, sources: Sequence[str]
+        self, tokenizer: Tokenizer, sources: Sequence[str]
     ) -> list[list[int]]:
         """Returns the ids that the model reads."""
-        return vocabulary.encode_sources(sources)
+        return tokenizer.encode_sources(sources)
 
     def encode_targets(
-        self, vocabulary: Tokenizer, targets: Sequence[str]
+        self, tokenizer: Tokenizer, targets: Sequence[str]
     ) -> list[list[int]]:
         """Returns the ids that the model is trained to write."""
-        return vocabulary.encode_targets(targets)
+        return tokenizer.encode_targets(targets)
 
     def decode(
-        self, vocabulary: Tokenizer, ids: Sequence[int], source: str
+        self, tokenizer: Tokenizer, ids: Sequence[int], source: str
     ) -> tuple[str, bool]:
         """Returns the output for ids, and whether it was repaired.
 
         The ids may contain an end token and padding.
         """
-        return vocabulary.target.decode(ids), False
+        return tokenizer.target.decode(ids), False
 
     def numbers_differ(self, source: str, output: str) -> bool:
         """Returns whether source and output have different digits."""
@@ -90,7 +90,7 @@ class Task(abc.ABC):
         """Raises InputError for metrics that `scores` cannot compute."""
         known = one_of(*self.metrics)
         for metric in metrics:
-            check_values(known, metrics=metric)
+            check_values(known, metric=metric)
 
     @abc.abstractmethod
     def scores(

@@ -39,8 +39,8 @@ class TranslationTask(Task):
         texts = itertools.chain.from_iterable(sides)
         return Tokenizer.train(texts, vocab_size, tags=tags)
 
-    def check_tokenizer(self, vocabulary: Tokenizer, pairs: Pairs) -> None:
-        vocabulary.check_languages(source for source, _ in pairs)
+    def check_tokenizer(self, tokenizer: Tokenizer, pairs: Pairs) -> None:
+        tokenizer.check_languages(source for source, _ in pairs)
 
     def numbers_differ(self, source: str, output: str) -> bool:
         return _digits(source) != _digits(output)

@@ -6,7 +6,7 @@ import yaml
 from opennmt_folder import write_texts, write_vocabulary
 from pieces import pieces_model, pieces_of
 
-from keras_transformer.convert.from_opennmt_tf import _read_vocabulary
+from keras_transformer.convert.from_opennmt_tf import _read_tokenizer
 from keras_transformer.convert.settings_file import SettingsFile
 from keras_transformer.support.errors import InputError
 
@@ -21,7 +21,7 @@ def vocabulary(tmp_path):
 
     def read(ends_sources=False, **values):
         data = SettingsFile("data.yml, data,", settings["data"] | values)
-        return _read_vocabulary(tmp_path, data, ends_sources)
+        return _read_tokenizer(tmp_path, data, ends_sources)
 
     return read
 

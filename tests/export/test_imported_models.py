@@ -10,7 +10,7 @@ from random_models import random_translator, table_vocabulary
 
 import keras_transformer as kt
 from keras_transformer.convert.foreign_model import NEVER
-from keras_transformer.export.saved_model.signatures import Signatures
+from keras_transformer.export.saved_model.to_saved_model import Signatures
 from keras_transformer.inference.served import ServedBackend
 
 TEXTS = ["The good house sleeps.", "", ">>fra<< dog", "dog " * 40]

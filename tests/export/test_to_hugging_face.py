@@ -210,4 +210,4 @@ def test_a_different_vocabulary_is_noticed(translator, tmp_path, monkeypatch):
         return found
 
     monkeypatch.setattr(writer, "_tokenizer_files", changed)
-    check_error(translator, tmp_path, "I am a student", RuntimeError)
+    check_error(translator, tmp_path, "I am", RuntimeError)

@@ -126,6 +126,16 @@ def test_parsers_are_not_exported(fake, tmp_path):
         write(parser, tmp_path / "new")
 
 
+def test_exports_are_not_exported(fake, tmp_path):
+    served = copy.copy(fake)
+    served.models, served.tokenizer = (), None
+    for name in ("save", "save_litert", "save_ctranslate2", "save_huggingface"):
+        with pytest.raises(InputError, match="Only runs"):
+            getattr(kt.export, name)(served, tmp_path / "new")
+    with pytest.raises(InputError, match="Only runs"):
+        kt.export.save_argos(served, tmp_path / "new.argosmodel")
+
+
 def test_one_of_several_languages_must_be_chosen(fake, pairs, tmp_path):
     several = copy.copy(fake)
     tags = [">>deu<<", ">>fra<<"]
@@ -173,7 +183,7 @@ def test_the_less_precise_dtype_counts(tokenizer, tmp_path):
 
 
 def test_every_probe_is_scored_with_every_probe(tokenizer, tmp_path):
-    translator = fake_translator(tokenizer, max_length=100)
+    translator = fake_translator(tokenizer, max_length=200)
     written = Written(translator)
     write(translator, tmp_path / "model", written=written)
     assert written.scored == [(x, y) for x in PROBES for y in PROBES]

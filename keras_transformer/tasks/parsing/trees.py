@@ -12,7 +12,8 @@ from keras_transformer.support.errors import InputError
 
 ROOT = "TOP"
 # Only ASCII whitespace separates: a no-break space is part of a word.
-_TOKEN = re.compile(r"[()]|[^() \t\n\r\f\v]+")
+_ATOM = re.compile(r"[^() \t\n\r\f\v]+")
+_TOKEN = re.compile(rf"[()]|{_ATOM.pattern}")
 
 
 @dataclasses.dataclass(frozen=True, eq=False, repr=False, slots=True)
@@ -38,6 +39,15 @@ class Tree:
 
     label: str
     children: tuple["Tree", ...] | str
+
+    def __post_init__(self):
+        for atom in (self.label, self.children):
+            if isinstance(atom, str) and not _ATOM.fullmatch(atom):
+                raise InputError(
+                    "Labels and words of a tree must not be empty or contain "
+                    f"brackets or whitespace. Received: {atom!r}. Write "
+                    "brackets as -LRB- and -RRB-: `escape_brackets(word)`."
+                )
 
     @classmethod
     def from_string(cls, text: str) -> "Tree":

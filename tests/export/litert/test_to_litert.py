@@ -94,6 +94,6 @@ def test_a_different_model_is_not_written(
     model, tokenizer, converted, tmp_path
 ):
     other = kt.Translator(kt.Transformer(model.config), tokenizer)
-    with pytest.raises(RuntimeError, match="I am a student"):
+    with pytest.raises(RuntimeError, match="I am"):
         save_litert(other, tmp_path / "model")
     assert not list(tmp_path.iterdir())

@@ -7,8 +7,8 @@ import tensorflow_text  # noqa: F401  registers the tokenizer's ops
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer.export.saved_model import signatures as own_signatures
-from keras_transformer.export.saved_model.signatures import (
+from keras_transformer.export.saved_model import to_saved_model
+from keras_transformer.export.saved_model.to_saved_model import (
     SIGNATURES,
     Signatures,
 )
@@ -207,7 +207,7 @@ def test_a_large_batch_is_decoded_in_slices(
     expected = loaded["score"](**inputs)
     length = expected["token_log_probs"].shape[1]
     largest = 7 * length * translator.tokenizer.vocab_size
-    monkeypatch.setattr(own_signatures, "_LARGEST", largest)
+    monkeypatch.setattr(to_saved_model, "_LARGEST", largest)
     batches = []
     original = translator.engine.token_log_probs
 

@@ -77,7 +77,7 @@ def test_a_different_model_is_not_written(
 
     monkeypatch.setattr(tf.saved_model, "save", save_exported)
     translator = kt.Translator(kt.Transformer(model.config), tokenizer)
-    with pytest.raises(RuntimeError, match="I am a student"):
+    with pytest.raises(RuntimeError, match="I am"):
         save(translator, tmp_path / "1", [])
     assert not list(tmp_path.iterdir())
 

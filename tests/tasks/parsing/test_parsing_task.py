@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from keras_transformer.decoding.settings import BeamSearch
@@ -95,6 +97,44 @@ def test_sources_are_split_unless_they_are_words(tokenizer, text, words, kept):
         assert ids == tokenizer.encode([expected])
 
 
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", ""),
+        ("The dog barks.", "The dog barks ."),
+        ("He isn't here, is he?", "He is n't here , is he ?"),
+        ("John's dogs' food; it'll do", "John 's dogs ' food ; it 'll do"),
+        ("We CAN'T and cannot.", "We CA N'T and can not ."),
+        ('"Yes," he said.', "`` Yes , '' he said ."),
+        ('She said ("no")', "She said -LRB- `` no '' -RRB-"),
+        ("1,000 U.S. dollars, 3:30 p.m.", "1,000 U.S. dollars , 3:30 p.m ."),
+        ("p < 0.05 [see Fig. 2] ...", "p < 0.05 -LSB- see Fig. 2 -RSB- ..."),
+        ("5% & more -- {or} less!", "5 % & more -- -LCB- or -RCB- less !"),
+        ("Don’t say “no”!", "Do n't say `` no '' !"),
+        ("  many   spaces  ", "many spaces"),
+        ("1,\u0661 can\u0663not é's", "1 , \u0661 can\u0663not é 's"),
+    ],
+)
+def test_text_is_split_as_in_the_penn_treebank(tokenizer, text, words):
+    tree, _ = ParsingTask().decode(tokenizer, [], text)
+    assert re.findall(r"\(XX ([^()]+)\)", tree) == words.split()
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("", []),
+        (" a\v\vb\f\nc\t", ["a", "b", "c"]),
+        ("(a b) ", ["-LRB-a", "b-RRB-"]),
+        ("\x85a\u00a0\u3000b\x1c \0", ["\x85a\u00a0\u3000b\x1c", "\0"]),
+        ("( 1,000 U.S. ) n't", ["-LRB-", "1,000", "U.S.", "-RRB-", "n't"]),
+    ],
+)
+def test_words_that_are_split_stay(tokenizer, text, words):
+    tree, _ = ParsingTask(split_words=False).decode(tokenizer, [], text)
+    assert re.findall(r"\(XX ([^()]+)\)", tree) == words
+
+
 def test_a_tokenizer_without_the_symbols():
     tokenizer = Tokenizer.train(["the dog"], vocab_size=268)
     with pytest.raises(InputError, match="that need"):
@@ -113,7 +153,7 @@ def test_scores_count_brackets():
 
 
 def test_an_unknown_metric_or_task():
-    with pytest.raises(InputError, match="bleu"):
+    with pytest.raises(InputError, match="metric must .* 'bleu'"):
         find_task("parsing").check_metrics(None, ["bleu"])
     with pytest.raises(InputError, match="'tagging'"):
         find_task("tagging")

@@ -100,6 +100,14 @@ def test_text_that_is_not_a_tree(text, message):
         Tree.from_string(text)
 
 
+@pytest.mark.parametrize("atom", ["", "a b", "(", "a)", "a\t"])
+def test_labels_and_words_are_written_as_they_are(atom):
+    for label, word in ((atom, "dog"), ("NN", atom), (atom, ())):
+        with pytest.raises(InputError, match="Labels and words"):
+            Tree(label, word)
+    assert Tree("NN", "a\u00a0b").words == ["a\u00a0b"]
+
+
 def test_several_trees():
     lines = "(NN a)\n\n(NN\nb) (NN c)\n (NN\n\nd)\n)".split("\n")
     trees = read_bracketed(lines, "some.mrg")
