@@ -25,9 +25,9 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    `metrics` are by default the task's; some depend on the language `target`.
-    If there are several corpora, each also gets its own scores. Returns the
-    results as plain values for JSON, and the outputs in the order of the split.
+    The default `metrics` are those of the task. Some depend on the language
+    `target`. Several corpora are also scored one by one. Returns the results
+    as plain values for JSON, and the outputs in the order of the split.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
@@ -53,13 +53,17 @@ def evaluate(
     scored_parts = []
     begin = 0
     for part, pairs in parts if len(parts) > 1 else ():
-        own = slice(begin, begin + len(pairs))
-        own_scores = task.scores(
-            hypotheses[own], references[own], part.target or target, metrics
+        end = begin + len(pairs)
+        part_scores = task.scores(
+            hypotheses[begin:end],
+            references[begin:end],
+            part.target or target,
+            metrics,
         )
-        described = dict(data=str(part), sentences=len(pairs))
-        scored_parts.append({**described, **own_scores})
-        begin = own.stop
+        scored_parts.append(
+            {"data": str(part), "sentences": len(pairs), **part_scores}
+        )
+        begin = end
     truncated = [x.source_truncated or x.at_length_limit for x in outputs]
     results = {
         "task": task.name,

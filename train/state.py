@@ -33,20 +33,16 @@ def save_state(run: Run, model: "keras.Model", step: int) -> None:
 
 def load_state(run: Run, model: "keras.Model") -> int:
     """Assigns the saved values, and returns the number of updates."""
-    step, values = read_state(run)
-    for name, variable in model_variables(model).items():
-        variable.assign(values[name])
-    return step
-
-
-def read_state(run: Run) -> tuple[int, dict[str, np.ndarray]]:
-    """Returns the number of updates, and the saved values by name."""
     path = run.state_path
+    variables = model_variables(model)
     with _explain_damage(path), np.load(path) as file:
         header = json.loads(str(file["header"]))
-        names = header["names"]
-        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
-        return header["step"], values
+        places = {name: i for i, name in enumerate(header["names"])}
+        # All values are read before the first one is assigned.
+        values = [file[f"{places[name]:06d}"] for name in variables]
+        for variable, value in zip(variables.values(), values, strict=True):
+            variable.assign(value)
+        return header["step"]
 
 
 def read_step(run: Run) -> int:

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from digits import SMALL, TINY
+from states import read_state
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs import model_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.train import callbacks, fitting
-from keras_transformer.train.state import read_state, read_step
+from keras_transformer.train.state import read_step
 from keras_transformer.train.trainer import train
 from keras_transformer.train.training_log import read_log
 

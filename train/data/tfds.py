@@ -38,9 +38,9 @@ def open_splits(
     languages = []
     if isinstance(features, tfds.features.FeaturesDict):
         languages = sorted(features.keys())
-    if source not in languages or target not in languages:
+    if source == target or not {source, target} <= set(languages):
         raise InputError(
-            f"Source and target must be features of {name}: "
+            f"Source and target must be two features of {name}: "
             f"{', '.join(languages)}. Received: {source} and {target}"
         )
     with explain_damage(name, _EXPECTED):

@@ -88,10 +88,10 @@ def open_two_files(paths: Sequence[str]) -> Reader:
 
 def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
     source, target = paths
-    lines = itertools.zip_longest(_read_lines(source), _read_lines(target))
+    lines = itertools.zip_longest(_clean_lines(source), _clean_lines(target))
     for pair in lines:
         if None in pair:
-            counts = [sum(1 for _ in _read_lines(path)) for path in paths]
+            counts = [sum(1 for _ in _clean_lines(path)) for path in paths]
             raise InputError(
                 "Both sides of a corpus must contain the same number of lines. "
                 f"Received: {source} with {counts[0]} lines, {target} with "
@@ -105,7 +105,7 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
     suffix = os.path.splitext(without_suffix(path))[1]
     lines = []
     if suffix in (".tsv", ".txt"):
-        lines = list(itertools.islice(_read_lines(path), _FIRST_LINES))
+        lines = list(itertools.islice(_clean_lines(path), _FIRST_LINES))
     if suffix != ".tsv" and not any("\t" in line for line in lines):
         raise InputError(
             "A single file must be a .tsv file with source, tab, target on "
@@ -136,7 +136,7 @@ def _read_table(
     path: str, source: int, target: int
 ) -> Iterator[tuple[str, str]]:
     last = max(source, target)
-    for number, line in enumerate(_read_lines(path), start=1):
+    for number, line in enumerate(_clean_lines(path), start=1):
         cells = line.split("\t", last)
         if len(cells) < last:
             raise InputError(
@@ -146,7 +146,7 @@ def _read_table(
         yield cells[source - 1], cells[target - 1]
 
 
-def _read_lines(path: str) -> Iterator[str]:
+def _clean_lines(path: str) -> Iterator[str]:
     """Yields lines without the characters that no line of a run may have."""
     for line in read_lines(path):
         yield line.replace("\0", "").replace("\r", " ")
