@@ -203,20 +203,16 @@ class TrainingArguments:
         )
 
 
-def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:
+def _without_folders(value: Any) -> Any:
     """Returns a request with names instead of paths, since files may move."""
-
-    def shorten(value: Any) -> Any:
-        if isinstance(value, str) and not value.startswith("tfds:"):
-            return os.path.basename(os.path.realpath(value))
-        return list(map(shorten, value)) if isinstance(value, list) else value
-
-    values = dict(request)
-    for name in {"data", "init_from", "tokenizer"} & values.keys():
-        values[name] = shorten(values[name])
-    if values.get("corpora"):
-        values["corpora"] = list(map(_without_folders, values["corpora"]))
-    return values
+    if isinstance(value, dict):
+        paths = {"corpora", "data", "init_from", "tokenizer"} & value.keys()
+        return value | {name: _without_folders(value[name]) for name in paths}
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    if isinstance(value, str) and not value.startswith("tfds:"):
+        return os.path.basename(os.path.realpath(value))
+    return value
 
 
 def check_equal(

@@ -1,6 +1,7 @@
 """Evaluates a model on a split: scores of its task, and perplexity."""
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -51,19 +52,16 @@ def evaluate(
         tokens = sum(score.num_tokens for score in measured)
         nll = -sum(score.log_prob for score in measured) / tokens  # per token
     scored_parts = []
-    begin = 0
+    remaining = iter(hypotheses)
     for part, pairs in parts if len(parts) > 1 else ():
-        end = begin + len(pairs)
         part_scores = task.scores(
-            hypotheses[begin:end],
-            references[begin:end],
+            list(itertools.islice(remaining, len(pairs))),
+            [reference for _, reference in pairs],
             part.target or target,
             metrics,
         )
-        scored_parts.append(
-            {"data": str(part), "sentences": len(pairs), **part_scores}
-        )
-        begin = end
+        entry = {"data": str(part), "sentences": len(pairs)}
+        scored_parts.append({**entry, **part_scores})
     truncated = [x.source_truncated or x.at_length_limit for x in outputs]
     results = {
         "task": task.name,
