@@ -22,7 +22,7 @@ from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 
 # Arguments that may change when a run is resumed.
-MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
 # Changes to the recipe of a preset with `init_from`. The learning rate of a
 # model of width 512 peaks at 9e-5.
@@ -159,12 +159,11 @@ class TrainingArguments:
         values = dict(max_length=recipe.max_length, **(self.architecture or {}))
         values["vocab_size"] = recipe.vocab_size
         if tokenizer is not None:
-            size = tokenizer.source.vocab_size
+            size = tokenizer.vocab_size
+            source_size = tokenizer.source.vocab_size
             values |= dict(
-                vocab_size=tokenizer.vocab_size,
-                source_vocab_size=size
-                if size != tokenizer.vocab_size
-                else None,
+                vocab_size=size,
+                source_vocab_size=None if source_size == size else source_size,
                 pad_id=tokenizer.pad_id,
                 bos_id=tokenizer.bos_id,
                 eos_id=tokenizer.eos_id,
@@ -199,8 +198,14 @@ class TrainingArguments:
             "different output, or leave them out.",
             _without_folders(expected),
             _without_folders(received),
-            MAY_CHANGE,
+            _MAY_CHANGE,
         )
+
+    def resumed_request(self, run: Run) -> dict[str, Any]:
+        """Returns the request of a run, with the arguments that may change."""
+        values = self.request()
+        changes = {name: values[name] for name in values if name in _MAY_CHANGE}
+        return {**run.request, **changes}
 
 
 def _without_folders(value: Any) -> Any:

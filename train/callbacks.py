@@ -4,6 +4,7 @@ The first add values to the logs of an epoch; the last write them.
 """
 
 import contextlib
+import csv
 import dataclasses
 import logging
 import math
@@ -13,6 +14,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -21,9 +23,9 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.train.state import save_state
-from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,10 @@ logger = logging.getLogger(__name__)
 # NaN rather than too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
 _SECONDS_BETWEEN_LINES = 60
+COLUMNS = """
+step loss nll perplexity learning_rate gradient_norm tokens_per_second
+val_loss val_nll val_perplexity val_score
+""".split()
 
 
 class StepCounter(keras.callbacks.Callback):
@@ -99,6 +105,41 @@ class CheckFinite(keras.callbacks.Callback):
                 "warm-up steps, larger batches or clip_norm; instead of "
                 "mixed_float16 use mixed_bfloat16 or float32."
             )
+
+
+class CSVLog(keras.callbacks.Callback):
+    """Writes `log.csv` atomically, one row per epoch.
+
+    Drops the rows after `step`, at which the run is resumed; Keras' `CSVLogger`
+    would keep them. All workers have the rows; only the chief writes them.
+    """
+
+    def __init__(self, path: Path, step: int, is_chief: bool = True) -> None:
+        super().__init__()
+        self.path = path
+        self.is_chief = is_chief
+        self.rows = [row for row in read_log(path) if row["step"] <= step]
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self.rows.append({name: logs[name] for name in COLUMNS if name in logs})
+        if not self.is_chief:
+            return
+        with (
+            atomic_write(self.path) as partial,
+            open(partial, "w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for row in self.rows:
+                writer.writerow({**row, "step": int(row["step"])})
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """Returns the rows of `log.csv`; none if it does not exist."""
+    if not path.exists():
+        return []
+    rows = csv.DictReader(path.read_text("utf-8").splitlines())
+    return [{x: float(row[x]) for x in COLUMNS if row.get(x)} for row in rows]
 
 
 class EarlyStopping(keras.callbacks.Callback):
@@ -228,18 +269,15 @@ def delayed_signals(received: list[int], workers: int = 1) -> Iterator[None]:
         message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
         os.write(2, message)  # `print` is not reentrant
 
-    handlers = {x: signal.getsignal(x) for x in (signal.SIGINT, signal.SIGTERM)}
-    if workers > 1 or threading.current_thread() != threading.main_thread():
-        handlers = {}
-    try:
-        for number, handler in handlers.items():
+    is_main = threading.current_thread() is threading.main_thread()
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGINT, signal.SIGTERM):
             # A process that a shell starts in the background ignores Ctrl-C.
-            if handler != signal.SIG_IGN:
-                signal.signal(number, receive)
+            is_ignored = signal.getsignal(number) == signal.SIG_IGN
+            if is_main and workers == 1 and not is_ignored:
+                handler = signal.signal(number, receive)
+                stack.callback(signal.signal, number, handler)
         yield
-    finally:
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -249,10 +287,9 @@ class Checkpoints(keras.callbacks.Callback):
     instead of losing a part of it. Keras' own callbacks write neither
     atomically nor the state of the optimizer.
 
-    If a signal was received, it saves the state after the current update, and
-    then ends training: after Ctrl-C with `KeyboardInterrupt`, after SIGTERM
-    (preemption) with exit code 143. After the last update of an epoch it waits
-    for the end of the epoch.
+    After a signal it saves the state at the end of the update or, if this is
+    the last one of an epoch, of the epoch. It then ends training: Ctrl-C raises
+    `KeyboardInterrupt`; SIGTERM (preemption) exits with code 143.
     """
 
     # `run` is None on workers other than the chief.

@@ -24,7 +24,6 @@ from keras_transformer.train.data import batching, encoding, pools
 from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.data.reading import without_tuning
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
@@ -52,7 +51,7 @@ def fit(
             f"patience={recipe.patience} is ignored: no validation data"
         )
     counter = callbacks.StepCounter(step, recipe.steps)
-    log = CSVLog(run.path / "log.csv", step, worker.is_chief)
+    log = callbacks.CSVLog(run.path / "log.csv", step, worker.is_chief)
     stopping = callbacks.EarlyStopping(recipe.patience, log)
     signals: list[int] = []
     checkpoints = callbacks.Checkpoints(
@@ -190,8 +189,18 @@ def compiled_model(
 def _training_data(
     data: PreparedCorpus, recipe: Recipe, worker: strategies.Worker
 ) -> tuple[batching.BatchOrder, batching.PairIds]:
-    """Reports the data; returns a worker's order of batches, and the pairs."""
-    report_data(data, recipe)
+    """Returns a worker's order of batches, and the pairs; logs their number."""
+    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
+    tokens = 0.0
+    for part in data.parts:
+        counts = part.statistics
+        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
+        if len(data.parts) > 1:
+            text = counts.describe(recipe.max_length)
+            logger.info(f"  {part}, weight {part.weight:g}: {text}")
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
     order = batching.BatchOrder(
         data.shards,
         recipe.batch_tokens // worker.count,
@@ -217,8 +226,7 @@ def _restore(model: Transformer, run: Run) -> int:
             initial_run = read_run(run.request["init_from"])
             checkpoint = initial_run.find_checkpoint()
             # The weights alone: the optimizer starts again, with warm-up.
-            initial_model = initial_run.load_model(checkpoint)
-            model.set_weights(initial_model.get_weights())
+            model.set_weights(initial_run.load_model(checkpoint).get_weights())
             logger.info(f"weights: {checkpoint}")
         # From now on the run does not need `init_from`.
         state.save_state(run, model, step)
@@ -228,21 +236,6 @@ def _restore(model: Transformer, run: Run) -> int:
         for variable in state.model_variables(model).values():
             variable.assign(broadcast(strategy, variable.numpy()))
     return step
-
-
-def report_data(data: PreparedCorpus, recipe: Recipe) -> None:
-    """Logs the sizes of the data, and the number of passes."""
-    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
-    tokens = 0.0
-    for part in data.parts:
-        counts = part.statistics
-        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
-        if len(data.parts) > 1:
-            text = counts.describe(recipe.max_length)
-            logger.info(f"  {part}, weight {part.weight:g}: {text}")
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
 
 
 def _validation_batches(

@@ -3,7 +3,6 @@
 train/data/prepared.py lists the files and reads them.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -11,6 +10,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import nullcontext
 
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
@@ -68,10 +68,7 @@ def prepare(
         names = " and ".join(map(str, tokenizer))
         tokenizer = open_tokenizer(tokenizer)
         logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {names}")
-    writer = contextlib.nullcontext()
-    if dropped is not None:
-        files.check_output(dropped, [".tsv"])
-        writer = write_dropped(dropped)
+    writer = nullcontext() if dropped is None else write_dropped(dropped)
     with writer as on_dropped, files.atomic_folder(output) as folder:
         # First, because reading finds damage, and the rest may take hours.
         for number, part in enumerate(corpus.parts):

@@ -25,23 +25,20 @@ def save_state(run: Run, model: "keras.Model", step: int) -> None:
     """Writes the state of a compiled model after an update atomically."""
     variables = model_variables(model)
     header = dict(step=step, names=list(variables))
-    values = (variable.numpy() for variable in variables.values())
-    arrays = {f"{i:06d}": value for i, value in enumerate(values)}
+    numbered = enumerate(variables.values())
+    arrays = {f"{i:06d}": variable.numpy() for i, variable in numbered}
     with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
         np.savez(file, header=json.dumps(header), **arrays)
 
 
 def load_state(run: Run, model: "keras.Model") -> int:
     """Assigns the saved values, and returns the number of updates."""
-    path = run.state_path
-    variables = model_variables(model)
-    with _explain_damage(path), np.load(path) as file:
+    with _explain_damage(run.state_path), np.load(run.state_path) as file:
         header = json.loads(str(file["header"]))
-        places = {name: i for i, name in enumerate(header["names"])}
-        # All values are read before the first one is assigned.
-        values = [file[f"{places[name]:06d}"] for name in variables]
-        for variable, value in zip(variables.values(), values, strict=True):
-            variable.assign(value)
+        names = header["names"]
+        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
+        for name, variable in model_variables(model).items():
+            variable.assign(values[name])
         return header["step"]
 
 

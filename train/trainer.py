@@ -13,11 +13,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, locked
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import preparation
-from keras_transformer.train.arguments import (
-    MAY_CHANGE,
-    TrainingArguments,
-    check_equal,
-)
+from keras_transformer.train.arguments import TrainingArguments, check_equal
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_budget
@@ -179,9 +175,7 @@ def _train_run(
     from keras_transformer.train import fitting
     from keras_transformer.train.strategy import worker
 
-    received = arguments.request()
-    changes = {name: x for name, x in received.items() if name in MAY_CHANGE}
-    request = {**run.request, **changes}
+    request = arguments.resumed_request(run)
     names = {field.name for field in dataclasses.fields(Recipe)}
     recipe = Recipe(**{name: x for name, x in request.items() if name in names})
     if read_step(run) >= recipe.steps:
@@ -222,9 +216,6 @@ def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:
 
 def _counts(data: PreparedCorpus) -> dict[str, int]:
     """Returns the numbers by which a run recognizes its data."""
-    return {
-        "max_length": data.max_length,
-        "pairs": data.statistics.pairs,
-        "source_tokens": data.statistics.source_tokens,
-        "target_tokens": data.statistics.target_tokens,
-    }
+    counts = {"max_length": data.max_length, **vars(data.statistics)}
+    del counts["dropped"]
+    return counts

@@ -13,8 +13,8 @@ from states import read_state
 
 from keras_transformer.cli import main
 from keras_transformer.runs.run_folder import Run
+from keras_transformer.train.callbacks import read_log
 from keras_transformer.train.state import read_step
-from keras_transformer.train.training_log import read_log
 
 pytestmark = pytest.mark.slow
 

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_transformer.support import fields
-from keras_transformer.support.files import atomic_write
+from keras_transformer.support.files import atomic_write, check_output
 
 # Reasons to drop pairs, and their descriptions in statistics.
 REASONS = {
@@ -136,6 +136,7 @@ def write_dropped(
 
     The file appears when it is complete.
     """
+    check_output(path, [".tsv"])
     with atomic_write(path) as partial, open(partial, "wb") as file:
 
         def write(pair: TextPair) -> None:
