@@ -80,7 +80,7 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    paths = tokenizer and [Path(path) for path in tokenizer]
+    paths = None if tokenizer is None else [Path(path) for path in tokenizer]
     if isinstance(recipe, Recipe):
         recipe = dataclasses.asdict(recipe)
     arguments = TrainingArguments(

@@ -82,7 +82,7 @@ def open_corpus(
             splits = corpus_files.open_folder(name, source, target)
     else:
         splits = {"train": _open_files(data, columns)}
-    columns = columns and list(columns)
+    columns = None if columns is None else list(columns)
     part = Part(
         data=data, source=source, target=target, columns=columns, splits=splits
     )
