@@ -23,7 +23,7 @@ import tensorflow as tf
 import keras_transformer as kt
 from keras_transformer.config import StackConfig, TransformerConfig
 from keras_transformer.runs.weight_files import step_of
-from keras_transformer.train.training_log import read_log
+from keras_transformer.train.callbacks import read_log
 
 # Large enough to be computed at the full rate, and done in some milliseconds.
 _SIZES = {"CPU": 1024, "GPU": 8192}

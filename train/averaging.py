@@ -16,10 +16,10 @@ from keras_transformer.support.startup import import_tensorflow_quietly
 def average(
     run: Run, output: str | os.PathLike, last: int | None = None
 ) -> Run:
-    """Writes a run whose weights are the mean of another run's checkpoints.
+    """Averages the last checkpoints of a run into a new run.
 
-    They are the last ones, by default as many as training keeps; section 6.1:
-    5 for base, 20 for big. The new run's statistics list them as `averaged`.
+    By default it takes as many as training keeps; section 6.1: 5 for base, 20
+    for big. The statistics of the new run list them as `averaged`.
     """
     check_free(output)
     paths = choose_checkpoints(run, last)
@@ -50,14 +50,15 @@ def average(
 
 
 def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
-    """Returns the checkpoints that `average` takes."""
+    """Returns the checkpoints to average."""
     run.find_checkpoint()  # raises if there is none
     checkpoints = run.checkpoints()
-    if last is not None and len(checkpoints) < last:
+    if last is None:
+        last = run.request.get("max_to_keep", len(checkpoints))
+    elif not 1 <= last <= len(checkpoints):
         raise InputError(
-            f"must be at most {len(checkpoints)}, the number of checkpoints in "
-            f"{run.path}. Received: {last}",
+            f"must be from 1 to {len(checkpoints)}, the number of checkpoints "
+            f"in {run.path}. Received: {last}",
             argument="last",
         )
-    count = last or run.request.get("max_to_keep", len(checkpoints))
-    return checkpoints[-count:]
+    return checkpoints[-last:]

@@ -3,6 +3,8 @@
 The first add values to the logs of an epoch; the last write them.
 """
 
+import contextlib
+import csv
 import dataclasses
 import logging
 import math
@@ -11,7 +13,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import keras
@@ -20,10 +23,9 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_write
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.train.state import save_state
-from keras_transformer.train.strategy import worker
-from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
@@ -31,6 +33,10 @@ logger = logging.getLogger(__name__)
 # NaN rather than too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
 _SECONDS_BETWEEN_LINES = 60
+COLUMNS = """
+step loss nll perplexity learning_rate gradient_norm tokens_per_second
+val_loss val_nll val_perplexity val_score
+""".split()
 
 
 class StepCounter(keras.callbacks.Callback):
@@ -99,6 +105,41 @@ class CheckFinite(keras.callbacks.Callback):
                 "warm-up steps, larger batches or clip_norm; instead of "
                 "mixed_float16 use mixed_bfloat16 or float32."
             )
+
+
+class CSVLog(keras.callbacks.Callback):
+    """Writes `log.csv` atomically, one row per epoch.
+
+    Drops the rows after `step`, at which the run is resumed; Keras' `CSVLogger`
+    would keep them. All workers have the rows; only the chief writes them.
+    """
+
+    def __init__(self, path: Path, step: int, is_chief: bool = True) -> None:
+        super().__init__()
+        self.path = path
+        self.is_chief = is_chief
+        self.rows = [row for row in read_log(path) if row["step"] <= step]
+
+    def on_epoch_end(self, epoch: int, logs: dict) -> None:
+        self.rows.append({name: logs[name] for name in COLUMNS if name in logs})
+        if not self.is_chief:
+            return
+        with (
+            atomic_write(self.path) as partial,
+            open(partial, "w", encoding="utf-8", newline="") as file,
+        ):
+            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+            writer.writeheader()
+            for row in self.rows:
+                writer.writerow({**row, "step": int(row["step"])})
+
+
+def read_log(path: Path) -> list[dict[str, float]]:
+    """Returns the rows of `log.csv`; none if it does not exist."""
+    if not path.exists():
+        return []
+    rows = csv.DictReader(path.read_text("utf-8").splitlines())
+    return [{x: float(row[x]) for x in COLUMNS if row.get(x)} for row in rows]
 
 
 class EarlyStopping(keras.callbacks.Callback):
@@ -213,6 +254,32 @@ class Progress(keras.callbacks.Callback):
         self._bar.close()
 
 
+@contextlib.contextmanager
+def delayed_signals(received: list[int], workers: int = 1) -> Iterator[None]:
+    """Appends Ctrl-C and SIGTERM to a list, for `Checkpoints` to obey.
+
+    A second Ctrl-C acts at once. So does every signal if there are several
+    workers, since they can only save together.
+    """
+
+    def receive(number: int, frame: Any) -> None:
+        if received and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)  # KeyboardInterrupt
+        received.append(number)
+        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
+        os.write(2, message)  # `print` is not reentrant
+
+    is_main = threading.current_thread() is threading.main_thread()
+    with contextlib.ExitStack() as stack:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # A process that a shell starts in the background ignores Ctrl-C.
+            is_ignored = signal.getsignal(number) == signal.SIG_IGN
+            if is_main and workers == 1 and not is_ignored:
+                handler = signal.signal(number, receive)
+                stack.callback(signal.signal, number, handler)
+        yield
+
+
 class Checkpoints(keras.callbacks.Callback):
     """Saves the weights, the best weights, and then the training state.
 
@@ -220,45 +287,30 @@ class Checkpoints(keras.callbacks.Callback):
     instead of losing a part of it. Keras' own callbacks write neither
     atomically nor the state of the optimizer.
 
-    Ctrl-C saves the state after the current update, and then raises
-    `KeyboardInterrupt`; SIGTERM (preemption) exits with code 143 instead. After
-    the last update of an epoch both wait for the end of the epoch. A second
-    Ctrl-C ends training at once, and with several workers, which can only save
-    together, the first signal does.
+    After a signal it saves the state at the end of the update or, if this is
+    the last one of an epoch, of the epoch. It then ends training: Ctrl-C raises
+    `KeyboardInterrupt`; SIGTERM (preemption) exits with code 143.
     """
 
     # `run` is None on workers other than the chief.
     def __init__(
-        self, run: Run | None, max_to_keep: int, counter: StepCounter
+        self,
+        run: Run | None,
+        max_to_keep: int,
+        counter: StepCounter,
+        received_signals: list[int],
     ) -> None:
         super().__init__()
         self.run = run
         self.max_to_keep = max_to_keep
         self.counter = counter
+        self.received_signals = received_signals
         self.saved_step = counter.step  # in the state, on every worker
-        self._received: int | None = None
-        self._handlers: dict[int, Any] = {}
-
-    def on_train_begin(self, logs: dict | None = None) -> None:
-        main_thread = threading.current_thread() is threading.main_thread()
-        if not main_thread or worker(self.model.distribute_strategy).count > 1:
-            return
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # A process that a shell starts in the background ignores Ctrl-C.
-            if signal.getsignal(number) != signal.SIG_IGN:
-                self._handlers[number] = signal.signal(number, self._receive)
-
-    def _receive(self, number: int, frame: Any) -> None:
-        if self._received and number == signal.SIGINT:
-            signal.default_int_handler(number, frame)  # KeyboardInterrupt
-        self._received = self._received or number
-        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
-        os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         is_last = self.counter.step >= self.counter.last_step
         is_last |= batch + 1 == self.params["steps"]  # of the epoch
-        if self._received and not is_last:
+        if self.received_signals and not is_last:
             self._save_state()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
@@ -274,12 +326,7 @@ class Checkpoints(keras.callbacks.Callback):
         if self.run is not None:
             save_state(self.run, self.model, self.counter.step)
         self.saved_step = self.counter.step
-        if self._received == signal.SIGINT:
-            raise KeyboardInterrupt
-        if self._received:
+        if self.received_signals:
+            if self.received_signals[0] == signal.SIGINT:
+                raise KeyboardInterrupt
             sys.exit(128 + signal.SIGTERM)
-
-    def on_train_end(self, logs: dict | None = None) -> None:
-        for number, handler in self._handlers.items():
-            signal.signal(number, handler)
-        self._handlers = {}

@@ -1,6 +1,7 @@
 """Evaluates a model on a split: scores of its task, and perplexity."""
 
 import dataclasses
+import itertools
 import math
 import time
 from collections.abc import Callable, Sequence
@@ -25,9 +26,9 @@ def evaluate(
 ) -> tuple[dict[str, Any], list[str]]:
     """Decodes a split and compares the outputs with its references.
 
-    `metrics` are by default the task's; some depend on the language `target`.
-    If there are several corpora, each also gets its own scores. Returns the
-    results as plain values for JSON, and the outputs in the order of the split.
+    The default `metrics` are those of the task. Some depend on the language
+    `target`. Several corpora are also scored one by one. Returns the results
+    as plain values for JSON, and the outputs in the order of the split.
     """
     task = corpus.task
     translator = translator.for_corpus(task)
@@ -51,15 +52,16 @@ def evaluate(
         tokens = sum(score.num_tokens for score in measured)
         nll = -sum(score.log_prob for score in measured) / tokens  # per token
     scored_parts = []
-    begin = 0
+    remaining = iter(hypotheses)
     for part, pairs in parts if len(parts) > 1 else ():
-        own = slice(begin, begin + len(pairs))
-        own_scores = task.scores(
-            hypotheses[own], references[own], part.target or target, metrics
+        part_scores = task.scores(
+            list(itertools.islice(remaining, len(pairs))),
+            [reference for _, reference in pairs],
+            part.target or target,
+            metrics,
         )
-        described = dict(data=str(part), sentences=len(pairs))
-        scored_parts.append({**described, **own_scores})
-        begin = own.stop
+        entry = {"data": str(part), "sentences": len(pairs)}
+        scored_parts.append({**entry, **part_scores})
     truncated = [x.source_truncated or x.at_length_limit for x in outputs]
     results = {
         "task": task.name,

@@ -24,7 +24,6 @@ from keras_transformer.train.data import batching, encoding, pools
 from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.data.reading import without_tuning
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.training_log import CSVLog
 
 logger = logging.getLogger(__name__)
 
@@ -44,9 +43,7 @@ def fit(
     worker = strategies.worker(strategy)
     model = compiled_model(run.config, recipe, strategy)
     step = _restore(model, run)
-    report_data(data, recipe)
-    order = batch_order(data, recipe, worker)
-    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
+    order, pairs = _training_data(data, recipe, worker)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
     if valid is None and recipe.patience is not None:
@@ -54,25 +51,17 @@ def fit(
             f"patience={recipe.patience} is ignored: no validation data"
         )
     counter = callbacks.StepCounter(step, recipe.steps)
-    log = CSVLog(run.path / "log.csv", step, worker.is_chief)
+    log = callbacks.CSVLog(run.path / "log.csv", step, worker.is_chief)
     stopping = callbacks.EarlyStopping(recipe.patience, log)
+    signals: list[int] = []
     checkpoints = callbacks.Checkpoints(
-        run if worker.is_chief else None, recipe.max_to_keep, counter
+        run if worker.is_chief else None, recipe.max_to_keep, counter, signals
     )
     progress = callbacks.Progress(counter)
     chain = [counter, callbacks.CheckFinite()]
     if worker.is_chief:
-        if valid is not None and recipe.scored_sentences:
-            places = range(len(valid_texts))
-            drawn = sample(places, recipe.scored_sentences, recipe.seed)
-            pairs_to_score = [valid_texts[place] for place in sorted(drawn)]
-            score = callbacks.ValidationScore(model, run, pairs_to_score)
-            chain.append(score)
-            progress.score = score.name
-        chain.append(progress)
-        if recipe.tensorboard:
-            folder = str(run.path / "tensorboard")
-            chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
+        scored_texts = [] if valid is None else valid_texts
+        chain += _reports(model, run, recipe, scored_texts, progress)
     chain += [log, stopping, checkpoints]
     if valid is not None:
         valid = strategies.distribute(valid, strategy, among_workers=True)
@@ -83,16 +72,17 @@ def fit(
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
             position = order.advance((0, 0), counter.step)
             batches = batching.make_batches(pairs, order, position)
-            model.fit(
-                strategies.distribute(batches, strategy),
-                validation_data=valid,
-                steps_per_epoch=recipe.steps_per_epoch - done,
-                initial_epoch=epoch,
-                epochs=epoch + 1 if done else epochs,
-                shuffle=False,  # the batches are shuffled
-                verbose=0,  # `Progress` prints
-                callbacks=chain,
-            )
+            with callbacks.delayed_signals(signals, worker.count):
+                model.fit(
+                    strategies.distribute(batches, strategy),
+                    validation_data=valid,
+                    steps_per_epoch=recipe.steps_per_epoch - done,
+                    initial_epoch=epoch,
+                    epochs=epoch + 1 if done else epochs,
+                    shuffle=False,  # the batches are shuffled
+                    verbose=0,  # `Progress` prints
+                    callbacks=chain,
+                )
     except (KeyboardInterrupt, SystemExit, OSError, tf.errors.OpError):
         progress.on_train_end()  # ends the bar before the message
         logger.info(
@@ -101,13 +91,33 @@ def fit(
         )
         raise
     finally:
-        # Keras calls it only if nothing is raised.
-        progress.on_train_end()
-        checkpoints.on_train_end()
+        progress.on_train_end()  # Keras calls it only if nothing is raised
     if stopping.is_exhausted():
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
         )
+
+
+def _reports(
+    model: Transformer,
+    run: Run,
+    recipe: Recipe,
+    valid_texts: list[tuple[str, str]],
+    progress: callbacks.Progress,
+) -> list[keras.callbacks.Callback]:
+    """Returns the callbacks with which the chief scores and reports."""
+    reports = [progress]
+    if valid_texts and recipe.scored_sentences:
+        places = range(len(valid_texts))
+        drawn = sample(places, recipe.scored_sentences, recipe.seed)
+        pairs = [valid_texts[place] for place in sorted(drawn)]
+        score = callbacks.ValidationScore(model, run, pairs)
+        progress.score = score.name
+        reports.insert(0, score)  # it adds to the logs
+    if recipe.tensorboard:
+        folder = str(run.path / "tensorboard")
+        reports.append(keras.callbacks.TensorBoard(folder, write_graph=False))
+    return reports
 
 
 def try_steps(
@@ -118,10 +128,8 @@ def try_steps(
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
     model = compiled_model(config, recipe, strategy)
-    report_data(data, recipe)
-    order = batch_order(data, recipe, strategies.worker(strategy))
-    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
-    lengths = pools.bucket_lengths(order.max_length)
+    order, pairs = _training_data(data, recipe, strategies.worker(strategy))
+    lengths = pools.bucket_lengths(data.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
     per_pass = int(order.count_batches(0).sum())
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
@@ -178,11 +186,22 @@ def compiled_model(
     return model
 
 
-def batch_order(
+def _training_data(
     data: PreparedCorpus, recipe: Recipe, worker: strategies.Worker
-) -> batching.BatchOrder:
-    """Returns the order of a worker's shares of the batches."""
-    return batching.BatchOrder(
+) -> tuple[batching.BatchOrder, batching.PairIds]:
+    """Returns a worker's order of batches, and the pairs; logs their number."""
+    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
+    tokens = 0.0
+    for part in data.parts:
+        counts = part.statistics
+        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
+        if len(data.parts) > 1:
+            text = counts.describe(recipe.max_length)
+            logger.info(f"  {part}, weight {part.weight:g}: {text}")
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
+    order = batching.BatchOrder(
         data.shards,
         recipe.batch_tokens // worker.count,
         data.max_length,
@@ -190,6 +209,8 @@ def batch_order(
         worker,
         [(part.statistics.pairs, part.weight) for part in data.parts],
     )
+    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
+    return order, pairs
 
 
 def _restore(model: Transformer, run: Run) -> int:
@@ -202,10 +223,10 @@ def _restore(model: Transformer, run: Run) -> int:
         logger.info(f"training: resumed after step {step:,}")
     elif worker.is_chief:
         if "init_from" in run.request:
-            past = read_run(run.request["init_from"])
-            checkpoint = past.find_checkpoint()
+            initial_run = read_run(run.request["init_from"])
+            checkpoint = initial_run.find_checkpoint()
             # The weights alone: the optimizer starts again, with warm-up.
-            model.set_weights(past.load_model(checkpoint).get_weights())
+            model.set_weights(initial_run.load_model(checkpoint).get_weights())
             logger.info(f"weights: {checkpoint}")
         # From now on the run does not need `init_from`.
         state.save_state(run, model, step)
@@ -215,21 +236,6 @@ def _restore(model: Transformer, run: Run) -> int:
         for variable in state.model_variables(model).values():
             variable.assign(broadcast(strategy, variable.numpy()))
     return step
-
-
-def report_data(data: PreparedCorpus, recipe: Recipe) -> None:
-    """Logs the sizes of the data, and the number of passes."""
-    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
-    tokens = 0.0
-    for part in data.parts:
-        own = part.statistics
-        tokens += part.weight * (own.source_tokens + own.target_tokens)
-        if len(data.parts) > 1:
-            described = own.describe(recipe.max_length)
-            logger.info(f"  {part}, weight {part.weight:g}: {described}")
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
 
 
 def _validation_batches(

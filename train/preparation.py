@@ -3,7 +3,6 @@
 train/data/prepared.py lists the files and reads them.
 """
 
-import contextlib
 import dataclasses
 import functools
 import itertools
@@ -11,6 +10,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
+from contextlib import nullcontext
 
 from keras_transformer.support import files
 from keras_transformer.support.errors import InputError
@@ -68,10 +68,7 @@ def prepare(
         names = " and ".join(map(str, tokenizer))
         tokenizer = open_tokenizer(tokenizer)
         logger.info(f"tokenizer: {tokenizer.vocab_size:,} tokens, from {names}")
-    writer = contextlib.nullcontext()
-    if dropped is not None:
-        files.check_output(dropped, [".tsv"])
-        writer = write_dropped(dropped)
+    writer = nullcontext() if dropped is None else write_dropped(dropped)
     with writer as on_dropped, files.atomic_folder(output) as folder:
         # First, because reading finds damage, and the rest may take hours.
         for number, part in enumerate(corpus.parts):
@@ -83,9 +80,7 @@ def prepare(
         parts = []
         num_shards = 0
         for part in corpus.parts:
-            text_filter = pair_filters.text_filter(find_duplicates=True)
-            pairs = part.pairs("train", text_filter)
-            pairs = _progress(pairs, desc="tokenizing")
+            pairs = part.pairs("train", pair_filters.text_filter())
             encoder = PairEncoder(
                 tokenizer,
                 recipe.max_length,
@@ -94,20 +89,23 @@ def prepare(
                 on_dropped=on_dropped,
                 tags=part.tags,
             )
-            shards = encoder.shards(pairs)
+            shards = encoder.shards(_progress(pairs, desc="tokenizing"))
             num_shards = prepared.write_shards(folder, shards, num_shards)
             encoder.statistics.check(recipe.max_length)
-            own_splits = sorted(splits.intersection(part.splits))
-            own = dict(splits=own_splits, statistics=vars(encoder.statistics))
-            parts.append({**part.arguments(), **own})
-        values = dict(
+            values = dict(
+                **part.arguments(),
+                splits=sorted(splits.intersection(part.splits)),
+                statistics=vars(encoder.statistics),
+            )
+            parts.append(values)
+        description = dict(
             task=corpus.task.name,
             max_length=recipe.max_length,
             filters=dataclasses.asdict(pair_filters),
             parts=parts,
             shards=num_shards,
         )
-        files.write_json(folder / prepared.FILE, values)
+        files.write_json(folder / prepared.FILE, description)
     return prepared.open_prepared(output)
 
 
@@ -133,7 +131,9 @@ def _fit_tokenizer(
     tags = [tag for part in corpus.parts for tag in part.tags]
     if tokenizer is not None:
         tokenizer.check_tags(tags)
-    text_filter = pair_filters.text_filter()
+    # A tokenizer learns from duplicates, too.
+    filters = dataclasses.replace(pair_filters, deduplicate=False)
+    text_filter = filters.text_filter()
     pairs = (part.pairs("train", text_filter) for part in corpus.parts)
     pairs = _progress(itertools.chain.from_iterable(pairs), desc="reading")
     passing = ((x, y) for x, y, dropped_for in pairs if not dropped_for)

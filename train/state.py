@@ -25,28 +25,21 @@ def save_state(run: Run, model: "keras.Model", step: int) -> None:
     """Writes the state of a compiled model after an update atomically."""
     variables = model_variables(model)
     header = dict(step=step, names=list(variables))
-    values = (variable.numpy() for variable in variables.values())
-    arrays = {f"{i:06d}": value for i, value in enumerate(values)}
+    numbered = enumerate(variables.values())
+    arrays = {f"{i:06d}": variable.numpy() for i, variable in numbered}
     with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
         np.savez(file, header=json.dumps(header), **arrays)
 
 
 def load_state(run: Run, model: "keras.Model") -> int:
     """Assigns the saved values, and returns the number of updates."""
-    step, values = read_state(run)
-    for name, variable in model_variables(model).items():
-        variable.assign(values[name])
-    return step
-
-
-def read_state(run: Run) -> tuple[int, dict[str, np.ndarray]]:
-    """Returns the number of updates, and the saved values by name."""
-    path = run.state_path
-    with _explain_damage(path), np.load(path) as file:
+    with _explain_damage(run.state_path), np.load(run.state_path) as file:
         header = json.loads(str(file["header"]))
         names = header["names"]
         values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
-        return header["step"], values
+        for name, variable in model_variables(model).items():
+            variable.assign(values[name])
+        return header["step"]
 
 
 def read_step(run: Run) -> int:

@@ -67,8 +67,8 @@ def open_strategy(name: str = "auto") -> Strategy:
 def _join_workers(resolver: _Resolver) -> Strategy:
     """Returns the strategy of all workers once they are connected."""
     cluster = resolver.cluster_spec()
-    own = cluster.task_address(resolver.task_type, resolver.task_id)
-    others = [x for job in cluster.as_dict().values() for x in job if x != own]
+    this = cluster.task_address(resolver.task_type, resolver.task_id)
+    others = [x for job in cluster.as_dict().values() for x in job if x != this]
     with contextlib.ExitStack() as stack:
         # TensorFlow waits in native code, where Python's handlers do not run.
         if threading.current_thread() is threading.main_thread():
@@ -146,8 +146,8 @@ def distribute(
             chosen = slice(part * rows // parts, (part + 1) * rows // parts)
             return tf.nest.map_structure(lambda ids: ids[chosen], batch)
 
-        own = tf.range(first, first + replicas)
-        return tf.data.Dataset.from_tensor_slices(own).map(share)
+        numbers = tf.range(first, first + replicas)
+        return tf.data.Dataset.from_tensor_slices(numbers).map(share)
 
     divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
     return strategy.distribute_datasets_from_function(lambda context: divided)

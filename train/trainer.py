@@ -13,12 +13,12 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, locked
 from keras_transformer.support.startup import import_tensorflow_quietly
 from keras_transformer.train import preparation
+from keras_transformer.train.arguments import TrainingArguments, check_equal
 from keras_transformer.train.data import prepared
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.encoding import check_budget
 from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.request import MAY_CHANGE, Request, check_equal
 from keras_transformer.train.state import read_step
 
 if TYPE_CHECKING:
@@ -80,15 +80,22 @@ def train(
     """
     if isinstance(tokenizer, str | Path):
         tokenizer = [tokenizer]
-    paths = tokenizer and [Path(path) for path in tokenizer]
+    paths = None if tokenizer is None else [Path(path) for path in tokenizer]
     if isinstance(recipe, Recipe):
         recipe = dataclasses.asdict(recipe)
-    request = Request(corpus, preset, recipe, architecture, init_from, paths)
+    arguments = TrainingArguments(
+        corpus=corpus,
+        preset=preset,
+        recipe=recipe,
+        architecture=architecture,
+        init_from=init_from,
+        tokenizer=paths,
+    )
     if output is None and not dry_run:
         raise InputError("is required, except for a dry run.", "output")
     is_new = dry_run or not Run.exists(output)
     if is_new:
-        request.check_new()
+        arguments.check_new()
     import_tensorflow_quietly()
     from keras_transformer.train import strategy as strategies
 
@@ -99,41 +106,39 @@ def train(
         from keras_transformer.train.fitting import try_steps
 
         with tempfile.TemporaryDirectory() as folder:
-            data = _prepared_data(request, Path(folder, "data"), worker.count)
-            config = request.config_with(data.tokenizer)
-            try_steps(config, data, request.resolved_recipe, strategy)
+            data = _prepared_data(arguments, Path(folder, "data"), worker.count)
+            config = arguments.config_with(data.tokenizer)
+            try_steps(config, data, arguments.resolved_recipe, strategy)
         return None
     with contextlib.ExitStack() as stack:
         if worker.is_chief:
             if is_new:
-                _create(request, Path(output), worker.count)
+                _create(arguments, Path(output), worker.count)
             stack.enter_context(locked(output))
         # The other workers wait here until the chief has created the run.
-        arguments = request.arguments()
-        if isinstance(corpus, PreparedCorpus):
-            del arguments["data"]  # the content is compared
-        strategies.check_same_request(strategy, arguments)
+        strategies.check_same_request(strategy, arguments.request())
         run = Run.open(output)
-        request.check_resumes(run, worker.count)
-        _resume(run, request, strategy)
+        arguments.check_resumes(run, worker.count)
+        _train_run(run, arguments, strategy)
     return Run.open(output) if worker.is_chief else None
 
 
-def _create(request: Request, output: Path, workers: int) -> None:
+def _create(arguments: TrainingArguments, output: Path, workers: int) -> None:
     """Creates a run, with its data."""
-    corpus = request.corpus
+    corpus = arguments.corpus
+    initial_run = arguments.initial_run
     with atomic_folder(output) as folder:
-        data = _prepared_data(request, folder / "data", workers)
+        data = _prepared_data(arguments, folder / "data", workers)
         example = None
         if "valid" in corpus.splits:
             sources = (source for source, _ in corpus.pairs("valid"))
             example = next(filter(None, sources), None)
         Run.create(
             folder,
-            request.config_with(data.tokenizer),
+            arguments.config_with(data.tokenizer),
             data.tokenizer,
             task=corpus.task,
-            search=None if request.past is None else request.past.search,
+            search=None if initial_run is None else initial_run.search,
             languages=(corpus.source, corpus.target),
             statistics={
                 "corpus": corpus.name,
@@ -141,49 +146,46 @@ def _create(request: Request, output: Path, workers: int) -> None:
                 "workers": workers,
                 "example": example,
             },
-            request=request.resolved_arguments(),
+            request=arguments.resolved_request(),
         )
 
 
 def _prepared_data(
-    request: Request, folder: Path, workers: int
+    arguments: TrainingArguments, folder: Path, workers: int
 ) -> PreparedCorpus:
     """Returns the corpus if it is prepared; else prepares it in a folder."""
-    data = request.corpus
-    recipe = request.resolved_recipe
+    data = arguments.corpus
+    recipe = arguments.resolved_recipe
     check_budget(recipe.batch_tokens, recipe.max_length, workers)
     if not isinstance(data, PreparedCorpus):
         logger.info(f"preparing: {data.name}")
         data = preparation.prepare(
-            data, folder, recipe, request.resolved_tokenizer, splits=["valid"]
+            data, folder, recipe, arguments.resolved_tokenizer, splits=["valid"]
         )
     if "valid" in data.splits:
         # Otherwise the first validation would fail.
-        sources = [source for source, _ in data.pairs("valid")]
-        data.tokenizer.check_languages(sources)
+        data.tokenizer.check_languages(x for x, _ in data.pairs("valid"))
     return data
 
 
-def _resume(
-    run: Run, request: Request, strategy: "tf.distribute.Strategy"
+def _train_run(
+    run: Run, arguments: TrainingArguments, strategy: "tf.distribute.Strategy"
 ) -> None:
     """Trains a run, which may be new, to the end of its recipe."""
     from keras_transformer.train import fitting
     from keras_transformer.train.strategy import worker
 
-    given = request.arguments()
-    changed = {name: x for name, x in given.items() if name in MAY_CHANGE}
-    recorded = {**run.request, **changed}
+    request = arguments.resumed_request(run)
     names = {field.name for field in dataclasses.fields(Recipe)}
-    recipe = Recipe(**{x: y for x, y in recorded.items() if x in names})
+    recipe = Recipe(**{name: x for name, x in request.items() if name in names})
     if read_step(run) >= recipe.steps:
         logger.info(f"training: all {recipe.steps:,} steps are done")
         return
-    data = _open_data(run, request.corpus)
-    if data is request.corpus:  # it may have been moved
-        recorded |= data.request()
-    if worker(strategy).is_chief and recorded != run.request:
-        run.save_request(recorded)
+    data = _open_data(run, arguments.corpus)
+    if data is arguments.corpus:  # it may have been moved
+        request |= data.request()
+    if worker(strategy).is_chief and request != run.request:
+        run.save_request(request)
     fitting.fit(run, data, recipe, strategy)
 
 
@@ -214,9 +216,6 @@ def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:
 
 def _counts(data: PreparedCorpus) -> dict[str, int]:
     """Returns the numbers by which a run recognizes its data."""
-    return {
-        "max_length": data.max_length,
-        "pairs": data.statistics.pairs,
-        "source_tokens": data.statistics.source_tokens,
-        "target_tokens": data.statistics.target_tokens,
-    }
+    counts = {"max_length": data.max_length, **vars(data.statistics)}
+    del counts["dropped"]
+    return counts

@@ -24,7 +24,7 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
             replaced.
     """
     path = read_run(run).path
-    from keras_transformer.train.training_log import read_log
+    from keras_transformer.train.callbacks import read_log
 
     rows = read_log(path / "log.csv")
     figure = kt.plotting.training_figure(rows, path.name, "validation score")

@@ -9,7 +9,7 @@ import keras_transformer as kt
 from keras_transformer.presets import PRESETS
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.request import Request
+from keras_transformer.train.arguments import TrainingArguments
 
 
 def test_train_reports_what_it_drops(trained):
@@ -78,15 +78,16 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
     command = ("train", "--config", file, "--output", output)
     assert run_cli(*command).code == 0
     assert run_cli(*command, "--steps", 9, "--d-model", 8).code == 0
-    names = [field.name for field in dataclasses.fields(Request)]
+    names = [field.name for field in dataclasses.fields(TrainingArguments)]
     repeated, varied = (
-        Request(**{name: call[name] for name in names}) for call in calls
+        TrainingArguments(**{name: call[name] for name in names})
+        for call in calls
     )
     run = Run.open(trained.run)
-    assert repeated.resolved_arguments() == run.request
+    assert repeated.resolved_request() == run.request
     assert repeated.config_with(run.tokenizer) == run.config
     assert varied.resolved_recipe.steps == 9
-    assert varied.resolved_config.d_model == 8
+    assert varied.config_with(run.tokenizer).d_model == 8
 
 
 def test_a_run_is_resumed_from_its_folder(run_cli, calls, folder):

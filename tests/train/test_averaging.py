@@ -40,8 +40,10 @@ def checkpoints_at(run, *steps):
 def test_more_checkpoints_than_there_are(run):
     with pytest.raises(InputError, match=str(run.path)):
         choose_checkpoints(run, 1)
-    with pytest.raises(InputError, match="last must be at most 2.*: 3$"):
-        choose_checkpoints(checkpoints_at(run, 1, 2), 3)
+    checkpoints_at(run, 1, 2)
+    for last in (3, 0, -1):
+        with pytest.raises(InputError, match=f"last must .* 1 to 2.*: {last}$"):
+            choose_checkpoints(run, last)
 
 
 def test_by_default_as_many_as_training_keeps(run):

@@ -14,9 +14,12 @@ from keras_transformer.train import callbacks
 from keras_transformer.train.callbacks import (
     CheckFinite,
     Checkpoints,
+    CSVLog,
     EarlyStopping,
     Progress,
     StepCounter,
+    delayed_signals,
+    read_log,
 )
 
 
@@ -33,7 +36,6 @@ class FakeModel:
     """What the callbacks read of a model."""
 
     stop_training = False
-    distribute_strategy = types.SimpleNamespace(cluster_resolver=None)
 
     def __init__(self, loss_scale=None):
         loss = types.SimpleNamespace(name="loss", count=np.array(0.0))
@@ -139,6 +141,29 @@ def test_early_stopping_counts_the_epochs_before_it_was_resumed():
     assert not EarlyStopping(None, log).is_exhausted()
 
 
+def write_log(path, step, *rows):
+    log = CSVLog(path, step)
+    for row in rows:
+        log.on_epoch_end(0, row)
+
+
+def test_rows_are_read_as_they_were_written(tmp_path):
+    path = tmp_path / "log.csv"
+    assert read_log(path) == []
+    write_log(path, 0, {"step": 2, "loss": 1.5, "other": 7.0}, {"step": 4})
+    assert read_log(path) == [{"step": 2, "loss": 1.5}, {"step": 4}]
+    header, first, _ = path.read_text().splitlines()
+    assert header.startswith("step,loss,nll,perplexity,learning_rate")
+    assert first.startswith("2,1.5,")
+
+
+def test_a_resumed_run_drops_the_rows_after_its_state(tmp_path):
+    path = tmp_path / "log.csv"
+    write_log(path, 0, {"step": 2, "loss": 1.0}, {"step": 4, "loss": 2.0})
+    write_log(path, 2, {"step": 4, "loss": 3.0})
+    assert [(r["step"], r["loss"]) for r in read_log(path)] == [(2, 1), (4, 3)]
+
+
 def progress_of(step, last_step):
     counter = StepCounter(step, last_step)
     progress = Progress(counter)
@@ -210,30 +235,28 @@ def test_a_signal_saves_the_state_and_ends_training(
     monkeypatch.setattr(callbacks, "save_state", lambda *v: saved.append(v))
     run = object()
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-    counter = StepCounter(12, 40)
-    checkpoints = Checkpoints(run, 5, counter)
+    received = []
+    checkpoints = Checkpoints(run, 5, StepCounter(12, 40), received)
     model = FakeModel()
     checkpoints.set_model(model)
     checkpoints.set_params({"steps": 3})
-    checkpoints.on_train_begin()
-    checkpoints.on_train_batch_end(0, {})
-    os.kill(os.getpid(), number)
-    os.kill(os.getpid(), signal.SIGTERM)  # some clusters send it twice
-    assert saved == []
-    assert "Saving after this step" in capfd.readouterr().err
-    with pytest.raises(error) as raised:
+    with pytest.raises(error) as raised, delayed_signals(received):
+        checkpoints.on_train_batch_end(0, {})
+        os.kill(os.getpid(), number)
+        os.kill(os.getpid(), signal.SIGTERM)  # some clusters send it twice
+        assert saved == []
+        assert "Saving after this step" in capfd.readouterr().err
         checkpoints.on_train_batch_end(1, {})
     assert saved == [(run, model, 12)]
     assert checkpoints.saved_step == 12
     assert getattr(raised.value, "code", 143) == 143
-    checkpoints.on_train_end()
     found = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
     assert found == handlers
 
 
 @pytest.mark.parametrize(("step", "batch"), [(20, 9), (40, 4)])
 def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
-    monkeypatch, ctrl_c, step, batch
+    monkeypatch, step, batch
 ):
     """A state of that step is never there without the checkpoint and log."""
     saved = []
@@ -244,45 +267,40 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
         save_checkpoint=lambda *_: saved.append("checkpoint"),
         save_best=lambda *_: saved.append("best"),
     )
-    checkpoints = Checkpoints(run, 5, StepCounter(step, 40))
+    received = [signal.SIGTERM]
+    checkpoints = Checkpoints(run, 5, StepCounter(step, 40), received)
     checkpoints.set_model(FakeModel())
     checkpoints.set_params({"steps": 10})
-    checkpoints.on_train_begin()
-    os.kill(os.getpid(), signal.SIGTERM)
     checkpoints.on_train_batch_end(batch, {})
     assert not saved
     with pytest.raises(SystemExit):
         checkpoints.on_epoch_end(0, {"val_score": 1.0})
     assert saved == ["checkpoint", "best", "state"]
-    checkpoints.on_train_end()
 
 
 def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():
     counter = StepCounter(12, 40)
-    checkpoints = Checkpoints(None, 5, counter)
+    checkpoints = Checkpoints(None, 5, counter, [])
     counter.step = 20
     checkpoints.on_epoch_end(0, {})
     assert checkpoints.saved_step == 20
 
 
 def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
-    checkpoints = Checkpoints(None, 5, StepCounter(12, 40))
-    checkpoints.set_model(FakeModel())
-    checkpoints.on_train_begin()
-    os.kill(os.getpid(), signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt):
+    with delayed_signals([]):
         os.kill(os.getpid(), signal.SIGINT)
-    checkpoints.on_train_end()
+        with pytest.raises(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGINT)
 
 
-def test_ctrl_c_that_a_shell_has_switched_off_stays_so(monkeypatch):
-    """As in `keras-transformer train ... &` in a script."""
-    handler = signal.signal(signal.SIGINT, signal.SIG_IGN)
+def test_several_workers_and_a_switched_off_ctrl_c_keep_their_handlers():
+    """The latter as in `keras-transformer train ... &` in a script."""
+    before = signal.getsignal(signal.SIGINT)
+    with delayed_signals([], workers=2):
+        assert signal.getsignal(signal.SIGINT) == before
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        checkpoints = Checkpoints(None, 5, StepCounter(12, 40))
-        checkpoints.set_model(FakeModel())
-        checkpoints.on_train_begin()
-        assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-        checkpoints.on_train_end()
+        with delayed_signals([]):
+            assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, handler)
+        signal.signal(signal.SIGINT, before)

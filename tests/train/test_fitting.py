@@ -8,15 +8,16 @@ import numpy as np
 import pytest
 import tensorflow as tf
 from digits import SMALL, TINY
+from states import read_state
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.runs import run_folder
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.train import callbacks, fitting
-from keras_transformer.train.state import read_state, read_step
+from keras_transformer.train.callbacks import read_log
+from keras_transformer.train.state import read_step
 from keras_transformer.train.trainer import train
-from keras_transformer.train.training_log import read_log
 
 EPOCHS = dict(steps=20, steps_per_epoch=5)
 
@@ -171,7 +172,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     # Given by its name, as the included model is.
     monkeypatch.setattr(run_folder, "INCLUDED", run.path.parent)
     # Before the first update.
-    monkeypatch.setattr(fitting, "report_data", stop)
+    monkeypatch.setattr(fitting, "_training_data", stop)
     with pytest.raises(KeyboardInterrupt):
         train_digits(corpus, tmp_path / "new", init_from=run.path.name)
     step, found = read_state(Run.open(tmp_path / "new"))

@@ -9,11 +9,12 @@ import numpy as np
 import pytest
 from forked import Forked, train_on_two_replicas
 from helpers import free_ports
+from states import read_state
 
 from keras_transformer.cli import main
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.train.state import read_state, read_step
-from keras_transformer.train.training_log import read_log
+from keras_transformer.train.callbacks import read_log
+from keras_transformer.train.state import read_step
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import ParsingTask, TranslationTask
-from keras_transformer.train.data import prepared, text_files, tfds
+from keras_transformer.train.data import corpus_files, prepared, tfds
 from keras_transformer.train.data.reading import Corpus, CorpusEntry, Part
 
 _FORMS = """\
@@ -69,20 +69,20 @@ def open_corpus(
     if name == "embedded":
         source = source or ("de" if target == "en" else "en")
         target = target or ("en" if source == "de" else "de")
-        splits = text_files.open_folder(_DEMO_FOLDER, source, target)
+        splits = corpus_files.open_folder(_DEMO_FOLDER, source, target)
     elif name.startswith("tfds:"):
         splits = tfds.open_splits(name, source, target)
     elif prepared.is_prepared(name):
         return prepared.open_prepared(name, source, target)
     elif os.path.isdir(name):
-        splits = {} if source or target else text_files.open_treebank(name)
+        splits = {} if source or target else corpus_files.open_treebank(name)
         if splits:
             task = ParsingTask().for_corpus()
         else:
-            splits = text_files.open_folder(name, source, target)
+            splits = corpus_files.open_folder(name, source, target)
     else:
         splits = {"train": _open_files(data, columns)}
-    columns = columns and list(columns)
+    columns = None if columns is None else list(columns)
     part = Part(
         data=data, source=source, target=target, columns=columns, splits=splits
     )
@@ -99,8 +99,8 @@ def _open_files(
             f"The data must be one of\n{_FORMS}\nReceived: {data}{wrong}"
         )
     if len(data) == 2:
-        return text_files.open_two_files(data)
-    return text_files.open_table(data[0], columns)
+        return corpus_files.open_two_files(data)
+    return corpus_files.open_table(data[0], columns)
 
 
 def open_corpora(
@@ -108,7 +108,7 @@ def open_corpora(
     source: str | None = None,
     target: str | None = None,
 ) -> Corpus:
-    """Returns several corpora as one, with the pairs of all of them.
+    """Opens several corpora, and returns them as one.
 
     Args:
         entries: For each corpus its `data`, `source`, `target` and `columns`,
@@ -138,8 +138,9 @@ def open_corpora(
                 "Only corpora of texts can be combined. Received: "
                 f"{corpus.name}, which is prepared, or a treebank"
             )
-        own = dict(weight=entry.weight, tag=entry.tag)
-        parts.append(dataclasses.replace(corpus.parts[0], **own))
+        (part,) = corpus.parts
+        part = dataclasses.replace(part, weight=entry.weight, tag=entry.tag)
+        parts.append(part)
     languages = {part.language for part in parts}
     targets = {part.target for part in parts} - {None}
     if None in languages and (len(languages) > 2 or len(targets) > 1):

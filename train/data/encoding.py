@@ -15,7 +15,7 @@ from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import replace_invalid
 from keras_transformer.train.data import filters
-from keras_transformer.train.data.filters import Pair
+from keras_transformer.train.data.filters import TextPair
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -108,7 +108,7 @@ class PairEncoder:
         max_length: int,
         task: Task | None = None,
         max_ratio: float | None = None,
-        on_dropped: Callable[[Pair], None] | None = None,
+        on_dropped: Callable[[TextPair], None] | None = None,
         tags: Sequence[str] = (),
     ) -> None:
         self.statistics = Statistics()
@@ -133,7 +133,7 @@ class PairEncoder:
             pairs = map(_decoded, pairs.as_numpy_iterator())
         batches: list[_FlatIds] = []
         size = num_shards = 0
-        for batch in self._encode(starmap(Pair, pairs)):
+        for batch in self._encode(starmap(TextPair, pairs)):
             batches.append(batch)
             size += batch.ids.size
             if size >= SHARD_IDS:
@@ -150,7 +150,7 @@ class PairEncoder:
         offsets = np.cumsum(np.concatenate(lengths), dtype=np.int32)
         return TokenShard(np.concatenate(ids), offsets)
 
-    def _encode(self, pairs: Iterable[Pair]) -> Iterator[_FlatIds]:
+    def _encode(self, pairs: Iterable[TextPair]) -> Iterator[_FlatIds]:
         cores = available_cores()
         with ThreadPoolExecutor(cores) as executor:
             # `map` reads its whole input at once.
@@ -159,7 +159,7 @@ class PairEncoder:
                 for batch, texts in zip(batches, encoded, strict=True):
                     yield self._select(batch, texts)
 
-    def _tokenize(self, pairs: Sequence[Pair]) -> _FlatIds:
+    def _tokenize(self, pairs: Sequence[TextPair]) -> _FlatIds:
         passing = [pair[:2] for pair in pairs if not pair.dropped_for]
         sources, targets = list(zip(*passing, strict=True)) or ((), ())
         sources = self._task.encode_sources(self._tokenizer, sources)
@@ -169,7 +169,7 @@ class PairEncoder:
         ids = np.fromiter(chain.from_iterable(rows), self._dtype)
         return _FlatIds(ids, np.fromiter(map(len, rows), np.int64))
 
-    def _select(self, pairs: Sequence[Pair], texts: _FlatIds) -> _FlatIds:
+    def _select(self, pairs: Sequence[TextPair], texts: _FlatIds) -> _FlatIds:
         """Counts pairs, and returns the ids of the kept ones."""
         statistics = self.statistics
         lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 
 from keras_transformer.support import fields
-from keras_transformer.support.files import atomic_write
+from keras_transformer.support.files import atomic_write, check_output
 
 # Reasons to drop pairs, and their descriptions in statistics.
 REASONS = {
@@ -31,7 +31,7 @@ REASONS = {
 }
 
 
-class Pair(NamedTuple):
+class TextPair(NamedTuple):
     """A pair of texts, and the reason for which it is dropped, if any."""
 
     source: str
@@ -73,7 +73,7 @@ class PairFilters:
     def __post_init__(self) -> None:
         fields.check_fields(self)
 
-    def text_filter(self, find_duplicates: bool = False) -> TextFilter:
+    def text_filter(self) -> TextFilter:
         """Returns a new filter of texts, for reading a part once."""
         hashes = set()  # of the pairs so far
 
@@ -84,7 +84,7 @@ class PairFilters:
                 share = min(share_of_letters(source), share_of_letters(target))
                 if share < self.min_letters:
                     return "letters"
-            if self.deduplicate and find_duplicates:
+            if self.deduplicate:
                 content = f"{source}\0{target}".encode()  # texts contain no NUL
                 key = hashlib.blake2b(content, digest_size=16).digest()
                 if key in hashes:
@@ -129,14 +129,17 @@ def reasons_of_lengths(
 
 
 @contextlib.contextmanager
-def write_dropped(path: str | os.PathLike) -> Iterator[Callable[[Pair], None]]:
+def write_dropped(
+    path: str | os.PathLike,
+) -> Iterator[Callable[[TextPair], None]]:
     """Yields a function that writes a pair as reason, tab, source, tab, target.
 
     The file appears when it is complete.
     """
+    check_output(path, [".tsv"])
     with atomic_write(path) as partial, open(partial, "wb") as file:
 
-        def write(pair: Pair) -> None:
+        def write(pair: TextPair) -> None:
             source = re.sub(r"[\t\r\n]", " ", pair.source)
             target = re.sub(r"[\t\r\n]", " ", pair.target)
             file.write(f"{pair.dropped_for}\t{source}\t{target}\n".encode())

@@ -20,13 +20,13 @@ from typing import Any
 
 import numpy as np
 
+from keras_transformer.support import files
 from keras_transformer.support.errors import InputError, explain_damage
-from keras_transformer.support.files import read_json, reserve_disk_space
 from keras_transformer.tasks import find_task
 from keras_transformer.text import Tokenizer
+from keras_transformer.train.data.corpus_files import open_two_files
 from keras_transformer.train.data.encoding import Statistics, TokenShard
 from keras_transformer.train.data.reading import Corpus, CorpusEntry, Part
-from keras_transformer.train.data.text_files import open_two_files
 
 FILE = "prepared.json"
 _ADVICE = (
@@ -87,7 +87,7 @@ def open_prepared(
     """
     folder = Path(path)
     languages = {"source": source, "target": target}
-    values = read_json(folder / FILE)
+    values = files.read_json(folder / FILE)
     tokenizer = Tokenizer.load(folder)
     expected = "the description of a prepared corpus"
     with explain_damage(folder / FILE, expected, _ADVICE):
@@ -133,9 +133,10 @@ def write_shards(
     for shard in shards:
         paths = _shard_paths(folder, number)
         for path, array in zip(paths, shard, strict=True):
-            # NumPy does not report a full disk. A header takes 128 bytes.
-            reserve_disk_space(path, 128 + array.nbytes)
-            np.save(path, array)
+            with files.atomic_write(path) as partial:
+                # NumPy does not report a full disk. A header takes 128 bytes.
+                files.reserve_disk_space(partial, 128 + array.nbytes)
+                np.save(partial, array)
         number += 1
     return number
 

@@ -11,7 +11,7 @@ from keras_transformer.support.fields import POSITIVE_NUMBER, check_values
 from keras_transformer.tasks import Task
 from keras_transformer.text.tags import check_tags
 from keras_transformer.train.data.encoding import Statistics
-from keras_transformer.train.data.filters import Pair, TextFilter
+from keras_transformer.train.data.filters import TextFilter, TextPair
 
 if TYPE_CHECKING:
     import tensorflow as tf
@@ -92,12 +92,12 @@ class Part(CorpusEntry):
 
     def pairs(
         self, split: str, find_reason: TextFilter | None = None
-    ) -> Iterator[Pair]:
+    ) -> Iterator[TextPair]:
         """Yields the pairs of a split with tags, which the filter ignores."""
         tags = "".join(f"{tag} " for tag in self.tags)
         for source, target in self.splits[split]:
             reason = find_reason(source, target) if find_reason else ""
-            yield Pair(tags + source, target, reason)
+            yield TextPair(tags + source, target, reason)
 
 
 @dataclasses.dataclass(frozen=True)

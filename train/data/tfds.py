@@ -3,14 +3,10 @@
 import functools
 import os
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.train.data.reading import Reader, without_tuning
-
-if TYPE_CHECKING:
-    import tensorflow_datasets as tfds
 
 # Pairs per batch; one at a time is far slower.
 _BATCH = 1024
@@ -38,38 +34,30 @@ def open_splits(
     languages = []
     if isinstance(features, tfds.features.FeaturesDict):
         languages = sorted(features.keys())
-    if source not in languages or target not in languages:
+    if source == target or not {source, target} <= set(languages):
         raise InputError(
-            f"Source and target must be features of {name}: "
+            f"Source and target must be two features of {name}: "
             f"{', '.join(languages)}. Received: {source} and {target}"
         )
     with explain_damage(name, _EXPECTED):
         builder.download_and_prepare()
-    read = functools.partial(_read, name, builder, (source, target))
+
+    def read(split: str) -> Iterator[tuple[str, str]]:
+        # One file after the other; a cache would stay in memory.
+        order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
+        with explain_damage(f"{name}, split {split},", _EXPECTED):
+            examples = builder.as_dataset(
+                split=split, shuffle_files=False, read_config=order
+            )
+            pairs = examples.map(lambda x: (x[source], x[target]))
+            for batch in without_tuning(pairs.batch(_BATCH)):
+                sources, targets = (side.numpy().tolist() for side in batch)
+                for pair in zip(sources, targets, strict=True):
+                    yield tuple(x.decode().replace("\0", "") for x in pair)
+
     return {
         "valid" if split == "validation" else split: Reader(
             f"{name}, split {split}", functools.partial(read, split)
         )
         for split in builder.info.splits
     }
-
-
-def _read(
-    name: str,
-    builder: "tfds.core.DatasetBuilder",
-    features: tuple[str, str],
-    split: str,
-) -> Iterator[tuple[str, str]]:
-    import tensorflow_datasets as tfds
-
-    # One file after the other; a cache would stay in memory.
-    order = tfds.ReadConfig(interleave_cycle_length=1, try_autocache=False)
-    with explain_damage(f"{name}, split {split},", _EXPECTED):
-        examples = builder.as_dataset(
-            split=split, shuffle_files=False, read_config=order
-        )
-        pairs = examples.map(lambda x: tuple(x[side] for side in features))
-        for batch in without_tuning(pairs.batch(_BATCH)):
-            sources, targets = (side.numpy().tolist() for side in batch)
-            for pair in zip(sources, targets, strict=True):
-                yield tuple(x.decode().replace("\0", "") for x in pair)

@@ -2,7 +2,7 @@ import pytest
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import TranslationTask
-from keras_transformer.train.data.filters import Pair
+from keras_transformer.train.data.filters import TextPair
 from keras_transformer.train.data.reading import Corpus, Part
 
 
@@ -19,8 +19,8 @@ def test_pairs_have_tags_which_the_filter_does_not_see():
         return "equal" if source == target else ""
 
     assert list(part.pairs("train")) == [
-        Pair(">>de<< <bt> x", "x"),
-        Pair(">>de<< <bt>   y", ""),
+        TextPair(">>de<< <bt> x", "x"),
+        TextPair(">>de<< <bt>   y", ""),
     ]
     pairs = part.pairs("train", drop_equal)
     assert [pair.dropped_for for pair in pairs] == ["equal", ""]

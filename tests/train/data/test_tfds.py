@@ -59,7 +59,9 @@ def test_tfds():
 
 
 @pytest.mark.usefixtures("tfds_data_dir")
-@pytest.mark.parametrize("source, target", [("en", "fr"), (None, None)])
+@pytest.mark.parametrize(
+    "source, target", [("en", "fr"), (None, None), ("en", "en")]
+)
 def test_tfds_without_the_language(source, target):
     with pytest.raises(InputError, match="tiny_translate/de-en: de, en"):
         open_corpus(["tfds:tiny_translate/de-en"], source, target)

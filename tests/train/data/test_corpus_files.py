@@ -170,6 +170,8 @@ def test_a_folder_without_the_language(tmp_path, target):
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputError, match="for: none$"):
         open_corpus([str(tmp_path / "empty")], "cz", "de")
+    with pytest.raises(InputError, match="target must differ"):
+        open_corpus([str(tmp_path)], "en", "en")
 
 
 @pytest.mark.parametrize("present, missing", [("de", "en"), ("en", "de")])

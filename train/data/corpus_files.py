@@ -82,22 +82,20 @@ def _read_treebank(path: str) -> Iterator[tuple[str, str]]:
 
 def open_two_files(paths: Sequence[str]) -> Reader:
     """Returns the pairs of the lines of two files."""
-    read = functools.partial(_read_two_files, paths)
+
+    def read() -> Iterator[tuple[str, str]]:
+        source, target = map(_clean_lines, paths)
+        for pair in itertools.zip_longest(source, target):
+            if None in pair:
+                counts = [sum(1 for _ in _clean_lines(path)) for path in paths]
+                raise InputError(
+                    "Both sides of a corpus must contain the same number of "
+                    f"lines. Received: {paths[0]} with {counts[0]} lines, "
+                    f"{paths[1]} with {counts[1]} lines"
+                )
+            yield pair
+
     return Reader(" and ".join(paths), read)
-
-
-def _read_two_files(paths: Sequence[str]) -> Iterator[tuple[str, str]]:
-    source, target = paths
-    lines = itertools.zip_longest(_read_lines(source), _read_lines(target))
-    for pair in lines:
-        if None in pair:
-            counts = [sum(1 for _ in _read_lines(path)) for path in paths]
-            raise InputError(
-                "Both sides of a corpus must contain the same number of lines. "
-                f"Received: {source} with {counts[0]} lines, {target} with "
-                f"{counts[1]} lines"
-            )
-        yield pair
 
 
 def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
@@ -105,7 +103,7 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
     suffix = os.path.splitext(without_suffix(path))[1]
     lines = []
     if suffix in (".tsv", ".txt"):
-        lines = list(itertools.islice(_read_lines(path), _FIRST_LINES))
+        lines = list(itertools.islice(_clean_lines(path), _FIRST_LINES))
     if suffix != ".tsv" and not any("\t" in line for line in lines):
         raise InputError(
             "A single file must be a .tsv file with source, tab, target on "
@@ -117,7 +115,20 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
         _warn_of_numbers(path, lines)
     check_values(_COLUMNS, columns=columns)
     source, target = columns
-    return Reader(path, functools.partial(_read_table, path, source, target))
+    last = max(columns)
+
+    def read() -> Iterator[tuple[str, str]]:
+        for number, line in enumerate(_clean_lines(path), start=1):
+            cells = line.split("\t", last)
+            if len(cells) < last:
+                raise InputError(
+                    f"Each line must contain {last} columns or more, separated "
+                    f"by tabs. Received: {path}, line {number}, with "
+                    f"{len(cells)}"
+                )
+            yield cells[source - 1], cells[target - 1]
+
+    return Reader(path, read)
 
 
 def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:
@@ -132,21 +143,7 @@ def _warn_of_numbers(path: str, lines: Sequence[str]) -> None:
         )
 
 
-def _read_table(
-    path: str, source: int, target: int
-) -> Iterator[tuple[str, str]]:
-    last = max(source, target)
-    for number, line in enumerate(_read_lines(path), start=1):
-        cells = line.split("\t", last)
-        if len(cells) < last:
-            raise InputError(
-                f"Each line must contain {last} columns or more, separated by "
-                f"tabs. Received: {path}, line {number}, with {len(cells)}"
-            )
-        yield cells[source - 1], cells[target - 1]
-
-
-def _read_lines(path: str) -> Iterator[str]:
+def _clean_lines(path: str) -> Iterator[str]:
     """Yields lines without the characters that no line of a run may have."""
     for line in read_lines(path):
         yield line.replace("\0", "").replace("\r", " ")

@@ -22,7 +22,7 @@ from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 
 # Arguments that may change when a run is resumed.
-MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
 # Changes to the recipe of a preset with `init_from`. The learning rate of a
 # model of width 512 peaks at 9e-5.
@@ -32,10 +32,11 @@ _FINE_TUNING = dict(
 
 
 @dataclasses.dataclass(frozen=True)
-class Request:
-    """The arguments of `train` except for output, strategy and dry_run.
+class TrainingArguments:
+    """The arguments of `train` that determine its result.
 
-    The properties `resolved_...` are the values for a new run.
+    A property such as `resolved_recipe` is the value that a new run uses. A
+    request is what `train.yaml` contains: arguments by name.
     """
 
     corpus: Corpus | None = None
@@ -45,8 +46,8 @@ class Request:
     init_from: str | Path | None = None
     tokenizer: Sequence[Path] | None = None
 
-    def arguments(self) -> dict[str, Any]:
-        """Returns the arguments that are not None, as in `train.yaml`."""
+    def request(self) -> dict[str, Any]:
+        """Returns the arguments that are not None."""
         values = {} if self.corpus is None else self.corpus.request()
         if self.preset is not None:
             values["preset"] = self.preset
@@ -56,55 +57,56 @@ class Request:
             values["tokenizer"] = [str(path) for path in self.tokenizer]
         return {**values, **(self.recipe or {}), **(self.architecture or {})}
 
-    def resolved_arguments(self) -> dict[str, Any]:
-        """Returns the arguments and the whole recipe, for `train.yaml`."""
+    def resolved_request(self) -> dict[str, Any]:
+        """Returns the arguments and the whole recipe."""
         values = {
-            **self.arguments(),
+            **self.request(),
             "preset": self.resolved_preset,
             **dataclasses.asdict(self.resolved_recipe),
         }
         return {name: x for name, x in values.items() if x is not None}
 
     @functools.cached_property
-    def past(self) -> Run | None:
+    def initial_run(self) -> Run | None:
         """The run in `init_from`."""
         return None if self.init_from is None else read_run(self.init_from)
 
     @property
     def resolved_preset(self) -> str | None:
         """The name of the preset; None if `init_from` was imported."""
-        if self.preset is not None or self.past is None:
+        if self.preset is not None or self.initial_run is None:
             return self.preset or "small"
-        name = self.past.request.get("preset")
+        name = self.initial_run.request.get("preset")
         return name if name in PRESETS else None
 
     @functools.cached_property
     def resolved_tokenizer(self) -> Tokenizer | None:
         """The tokenizer to use; None if a new one must be trained."""
-        found = {}
-        if self.past is not None:
-            found[f"init_from={self.init_from}"] = self.past.tokenizer
+        tokenizers = {}
+        if self.initial_run is not None:
+            name = f"init_from={self.init_from}"
+            tokenizers[name] = self.initial_run.tokenizer
         if self.tokenizer is not None:
             paths = " ".join(str(path) for path in self.tokenizer)
-            found[f"tokenizer={paths}"] = open_tokenizer(self.tokenizer)
+            tokenizers[f"tokenizer={paths}"] = open_tokenizer(self.tokenizer)
         if isinstance(self.corpus, PreparedCorpus):
-            found[f"data={self.corpus.name}"] = self.corpus.tokenizer
-        if len({tokenizer.digest for tokenizer in found.values()}) > 1:
+            tokenizers[f"data={self.corpus.name}"] = self.corpus.tokenizer
+        if len({tokenizer.digest for tokenizer in tokenizers.values()}) > 1:
             raise InputError(
-                "A training has one tokenizer. Received different ones in "
-                f"{' and '.join(found)}. Leave one out, or prepare the corpus "
-                "again."
+                "A training must have one tokenizer. Received: different ones "
+                f"in {' and '.join(tokenizers)}. Leave one out, or prepare the "
+                "corpus again."
             )
-        return next(iter(found.values()), None)
+        return next(iter(tokenizers.values()), None)
 
     @functools.cached_property
     def resolved_recipe(self) -> Recipe:
         """The recipe: the values in `recipe`, else those of the preset."""
         defaults: dict[str, Any] = {}
-        if self.past is not None:
+        if self.initial_run is not None:
             defaults |= _FINE_TUNING
             if self.preset is None:
-                defaults["max_length"] = self.past.config.max_length
+                defaults["max_length"] = self.initial_run.config.max_length
         fixed = {}
         if self.resolved_tokenizer is not None:
             fixed["vocab_size"] = self.resolved_tokenizer.vocab_size
@@ -119,19 +121,6 @@ class Request:
             {name: getattr(recipe, name) for name in fixed},
         )
         return recipe
-
-    @functools.cached_property
-    def resolved_config(self) -> TransformerConfig:
-        """The architecture, to which a tokenizer adds its ids."""
-        recipe = self.resolved_recipe
-        values = dict(max_length=recipe.max_length, **(self.architecture or {}))
-        if self.past is not None and self.preset is None:
-            return dataclasses.replace(self.past.config, **values)
-        tokenizer = self.resolved_tokenizer
-        if self.past is None and tokenizer and not tokenizer.is_shared:
-            values.setdefault("tied_embeddings", "target")
-        values["vocab_size"] = recipe.vocab_size
-        return TransformerConfig.from_preset(self.resolved_preset, **values)
 
     def check_new(self) -> None:
         """Raises InputError for values with which a new run would fail late."""
@@ -148,26 +137,34 @@ class Request:
         if recipe.scored_sentences and "valid" in corpus.splits:
             metric = corpus.task.default_metrics[0]
             corpus.task.check_metrics(corpus.target, [metric])
-        config = self.resolved_config
-        if self.past is None:
+        config = self.config_with(self.resolved_tokenizer)
+        if self.initial_run is None:
             return
-        self.past.find_checkpoint()  # raises if there is none
+        self.initial_run.find_checkpoint()  # raises if there is none
         may_differ = {"dropout", "attention_window"}
         if config.positional_encoding == "sinusoidal":
             may_differ.add("max_length")
-        config = self.config_with(self.past.tokenizer)
+        expected = self.initial_run.config.to_dict()
         check_equal(
-            f"Task and architecture must be the same as in {self.past.path}.",
-            {"task": self.past.task.name, **self.past.config.to_dict()},
+            "Task and architecture must be the same as in "
+            f"{self.initial_run.path}.",
+            {"task": self.initial_run.task.name, **expected},
             {"task": corpus.task.name, **config.to_dict()},
             may_differ,
         )
 
-    def config_with(self, tokenizer: Tokenizer) -> TransformerConfig:
-        """Returns the architecture with the sizes and ids of a tokenizer."""
-        return dataclasses.replace(
-            self.resolved_config, **tokenizer.config_values()
-        )
+    def config_with(self, tokenizer: Tokenizer | None) -> TransformerConfig:
+        """Returns the architecture, with the sizes and ids of a tokenizer."""
+        recipe = self.resolved_recipe
+        values = dict(max_length=recipe.max_length, **(self.architecture or {}))
+        values["vocab_size"] = recipe.vocab_size
+        if tokenizer is not None:
+            values |= tokenizer.config_values()
+            if self.initial_run is None and not tokenizer.is_shared:
+                values.setdefault("tied_embeddings", "target")
+        if self.initial_run is not None and self.preset is None:
+            return dataclasses.replace(self.initial_run.config, **values)
+        return TransformerConfig.from_preset(self.resolved_preset, **values)
 
     def check_resumes(self, run: Run, workers: int) -> None:
         """Raises InputError if arguments differ from the run's."""
@@ -177,9 +174,9 @@ class Request:
                 f"{run.state_path.name}. Train into a different folder, "
                 "perhaps with init_from this run."
             )
-        arguments = {**self.arguments(), "workers": workers}
+        received = {**self.request(), "workers": workers}
         if isinstance(self.corpus, PreparedCorpus):
-            del arguments["data"]  # the content is compared
+            del received["data"]  # the content is compared
         recorded = {
             **run.statistics,
             **run.config.to_dict(),
@@ -187,30 +184,32 @@ class Request:
             "target": run.languages[1],
             **run.request,
         }
-        expected = {name: recorded.get(name) for name in arguments}
+        expected = {name: recorded.get(name) for name in received}
         check_equal(
             f"{run.path} was started with different arguments. Choose a "
             "different output, or leave them out.",
             _without_folders(expected),
-            _without_folders(arguments),
-            MAY_CHANGE,
+            _without_folders(received),
+            _MAY_CHANGE,
         )
 
+    def resumed_request(self, run: Run) -> dict[str, Any]:
+        """Returns the request of a run, with the arguments that may change."""
+        values = self.request()
+        changes = {name: values[name] for name in values if name in _MAY_CHANGE}
+        return {**run.request, **changes}
 
-def _without_folders(request: Mapping[str, Any]) -> dict[str, Any]:
+
+def _without_folders(value: Any) -> Any:
     """Returns a request with names instead of paths, since files may move."""
-
-    def shorten(value: Any) -> Any:
-        if isinstance(value, str) and not value.startswith("tfds:"):
-            return os.path.basename(os.path.realpath(value))
-        return list(map(shorten, value)) if isinstance(value, list) else value
-
-    values = dict(request)
-    for name in {"data", "init_from", "tokenizer"} & values.keys():
-        values[name] = shorten(values[name])
-    if values.get("corpora"):
-        values["corpora"] = list(map(_without_folders, values["corpora"]))
-    return values
+    if isinstance(value, dict):
+        paths = {"corpora", "data", "init_from", "tokenizer"} & value.keys()
+        return value | {name: _without_folders(value[name]) for name in paths}
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    if isinstance(value, str) and not value.startswith("tfds:"):
+        return os.path.basename(os.path.realpath(value))
+    return value
 
 
 def check_equal(

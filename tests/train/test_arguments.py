@@ -16,13 +16,13 @@ from keras_transformer.convert.vocabulary import (
     vocabulary_with_ids,
 )
 from keras_transformer.support.errors import InputError
+from keras_transformer.train.arguments import TrainingArguments
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
-from keras_transformer.train.request import Request
 
 
 def choose(corpus, preset=None, recipe=None, architecture=None, **options):
-    request = Request(
+    request = TrainingArguments(
         corpus=corpus,
         preset=preset,
         recipe=recipe,
@@ -75,7 +75,7 @@ def test_a_rate_may_be_given_to_what_starts_from_a_run(corpus, run):
 def test_values_replace_the_defaults(corpus):
     new = choose(corpus, "tiny", {"steps": 3}, {"d_ff": 7})
     assert new.resolved_recipe == Recipe.from_preset("tiny", steps=3)
-    assert new.resolved_config.d_ff == 7
+    assert new.config_with(new.resolved_tokenizer).d_ff == 7
     with pytest.raises(InputError, match="steps must"):
         choose(corpus, "tiny", {"steps": 0})
 
@@ -88,12 +88,12 @@ def test_the_request_is_what_was_given_and_the_whole_recipe(corpus, run):
     low = Recipe.from_preset("tiny", **sizes, **low, **recipe)
     values = dataclasses.asdict(low)
     del values["clip_norm"]  # None
-    assert new.resolved_arguments() == {
+    assert new.resolved_request() == {
         **dict(data=[corpus.name], source="en", target="de"),
         **dict(preset="tiny", init_from=str(run.path), dropout=0.3),
         **values,
     }
-    arguments = new.resolved_arguments()
+    arguments = new.resolved_request()
     assert yaml.safe_load(yaml.safe_dump(arguments)) == arguments
 
 
@@ -131,7 +131,7 @@ def test_embeddings_of_shared_tables_stay_tied(corpus, tmp_path):
         path.mkdir()
         tokenizer.save_files(path)
         new = choose(corpus, "tiny", tokenizer=[path])
-        assert new.resolved_config.tied_embeddings == tied
+        assert new.config_with(new.resolved_tokenizer).tied_embeddings == tied
 
 
 def test_what_contradicts_a_tokenizer(corpus, prepared, run):
@@ -177,7 +177,7 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
 def check(
     run, corpus=None, preset=None, architecture=None, init_from=None, **recipe
 ):
-    request = Request(
+    request = TrainingArguments(
         corpus=corpus,
         preset=preset,
         recipe=recipe,
