@@ -90,41 +90,61 @@ def open_translator(
     if isinstance(paths, str | os.PathLike | Run | Export):
         paths = [paths]
     is_served = len(paths) == 1 and str(paths[0]).startswith(_SERVERS)
-    folders = [] if is_served else [read_folder(path) for path in paths]
-    is_export = len(folders) == 1 and isinstance(folders[0], Export)
-    if is_served or is_export:
-        path = str(paths[0]) if is_served else folders[0].path
-        for_runs = {
-            "checkpoint": checkpoint,
-            "dtype": dtype,
-            "target_language": target_language,
-            "tag": tag,
-            "task": task,
-        }
-        for name, value in for_runs.items():
-            if value is not None:
-                raise InputError(
-                    f"is only available for runs. Received: {value!r:.80} for "
-                    f"{path}",
-                    argument=name,
-                )
-        if is_export and folders[0].format == "litert":
-            return _open_litert(
-                folders[0], search, num_translations, threads, shortlist
-            )
-        if search is not None:
+    models = paths if is_served else [read_folder(path) for path in paths]
+    if not is_served and (len(models) != 1 or isinstance(models[0], Run)):
+        return _open_runs(
+            models,
+            search=search,
+            num_translations=num_translations,
+            checkpoint=checkpoint,
+            dtype=dtype,
+            target_language=target_language,
+            tag=tag,
+            task=task,
+        )
+    model = models[0]  # an address or an export
+    place = str(model) if is_served else model.path
+    for_runs = {
+        "checkpoint": checkpoint,
+        "dtype": dtype,
+        "target_language": target_language,
+        "tag": tag,
+        "task": task,
+    }
+    for name, value in for_runs.items():
+        if value is not None:
             raise InputError(
-                "A SavedModel keeps the search that it was exported with. "
-                f"Received: {search} for {path}. Export the model again with "
-                "this search, or open its run."
+                f"is only available for runs. Received: {value!r:.80} for "
+                f"{place}",
+                argument=name,
             )
-        if is_served:
-            return connect(path, num_translations)
-        import_tensorflow_quietly()
-        return open_saved_model(folders[0], num_translations)
-    runs = folders
+    if not is_served and model.format == "litert":
+        return _open_litert(model, search, num_translations, threads, shortlist)
+    if search is not None:
+        raise InputError(
+            "A SavedModel keeps the search that it was exported with. "
+            f"Received: {search} for {place}. Export the model again with this "
+            "search, or open its run."
+        )
+    if is_served:
+        return connect(str(model), num_translations)
+    import_tensorflow_quietly()
+    return open_saved_model(model, num_translations)
+
+
+def _open_runs(
+    runs: Sequence[Run],
+    search: Search | None,
+    num_translations: int | None,
+    checkpoint: str | int | None,
+    dtype: str | None,
+    target_language: str | None,
+    tag: str | None,
+    task: Task | None,
+) -> Translator:
+    are_runs = all(isinstance(run, Run) for run in runs)
     if (
-        not all(isinstance(run, Run) for run in runs)
+        not are_runs
         or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
     ):
         raise InputError(
