@@ -5,6 +5,7 @@ import json
 import pytest
 from commands import check_error, write_run
 
+from keras_transformer.cli import flags
 from keras_transformer.decoding.settings import BeamSearch
 
 RESULTS = {
@@ -184,9 +185,14 @@ def test_a_language_that_was_translated_to_is_recorded(
     monkeypatch.setattr(
         "keras_transformer.cli.translating.step_of", lambda checkpoint: 7
     )
-    monkeypatch.setattr(
-        "fake_translator.FakeTranslator.checkpoints", [(folder, "step-7")]
-    )
+    open_fake = flags.open_translator
+
+    def open_run(paths, **options):
+        fake = open_fake(paths, **options)
+        fake.checkpoints = [(folder, "step-7")]
+        return fake
+
+    monkeypatch.setattr(flags, "open_translator", open_run)
     assert run_cli("evaluate", folder).code == 0
     assert run_cli("evaluate", folder, "--target-language", "fra").code == 0
     languages = [results.get("target_language") for results in recorded]

@@ -91,17 +91,3 @@ def test_length_penalty(penalties):
         lambda alpha: dataclasses.replace(settings, alpha=alpha).penalty(tensor)
     )
     np.testing.assert_allclose(in_graph(tf.constant(1.0)), served, rtol=1e-5)
-
-
-def test_settings_of_a_file():
-    values = dataclasses.asdict(BeamSearch(3, length_penalty="power"))
-    assert BeamSearch.from_dict(values, "x") == BeamSearch(**values)
-    assert BeamSearch.from_dict({}, "x") == BeamSearch()
-    for values, received in (
-        ({"patience": 2}, "patience"),
-        ({"alpha": -1}, "alpha"),
-        ([4], r"\[4\]"),
-        (None, "None"),
-    ):
-        with pytest.raises(InputError, match=received):
-            BeamSearch.from_dict(values, "run.json")

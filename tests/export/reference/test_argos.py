@@ -17,7 +17,7 @@ def argos(translator, tmp_path_factory):
     with pytest.MonkeyPatch.context() as patched:
         for name in ("DATA", "CONFIG", "CACHE"):
             patched.setenv(f"XDG_{name}_HOME", os.fspath(home))
-        patched.setattr(kt.Translator, "languages", ("en", "de"))
+        patched.setattr(translator, "languages", ("en", "de"))
         argostranslate = pytest.importorskip(
             "argostranslate", reason="needs argos-translate-lt"
         )
