@@ -5,7 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import App, CycloptsError, Group, Parameter
+from cyclopts import (
+    UNSET,
+    App,
+    ArgumentCollection,
+    CycloptsError,
+    Group,
+    Parameter,
+)
 from cyclopts.config import Dict
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import DescriptionColumn
@@ -72,11 +79,11 @@ def make_app(name: str, description: str) -> App:
         if help_all:
             app.help_formatter = DefaultFormatter(column_specs=_COLUMNS)
             tokens = (*tokens, "--help")
+        app.config = _check_not_empty
         if config:
             values = read_yaml(config.read_bytes(), config, as_texts=True)
-            app.config = Dict(
-                values, source=str(config), use_commands_as_keys=False
-            )
+            file = Dict(values, source=str(config), use_commands_as_keys=False)
+            app.config = (file, _check_not_empty)
             # cyclopts would ignore them.
             general = {"config", "quiet", "help-all", "help_all"}
             for key in values:
@@ -90,13 +97,31 @@ def make_app(name: str, description: str) -> App:
         except InputError as error:
             if error.argument is None:
                 raise
-            _, apps, _ = app.parse_commands(tokens)
-            arguments = apps[-1].assemble_argument_collection()
-            flags = {x.field_info.name: x.name for x in arguments}
-            flag = flags.get(error.argument, error.argument)
+            flag = _flag_of(error.argument, app, tokens)
             raise InputError(f"{flag} {error.message}") from error
 
     return app
+
+
+def _check_not_empty(
+    app: App, commands: Any, arguments: ArgumentCollection
+) -> None:
+    """Raises if a value is empty, such as an unset variable of the shell."""
+    for argument in arguments:
+        if argument.field_info.default == "":
+            continue
+        for token in argument.tokens:
+            # A switch, such as --json, has an implicit value instead of text.
+            if token.value == "" and token.implicit_value is UNSET:
+                raise InputError(f"{argument.name} must not be empty.")
+
+
+def _flag_of(argument: str, app: App, tokens: Sequence[str]) -> str:
+    """Returns the flag of an argument of the command that tokens call."""
+    _, apps, _ = app.parse_commands(tokens)
+    flags = apps[-1].assemble_argument_collection()
+    names = {flag.field_info.name: flag.name for flag in flags}
+    return names.get(argument, argument)
 
 
 def run_app(app: App, arguments: Sequence[str]) -> None:
@@ -106,8 +131,6 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names a flag instead of an argument.
     """
-    if "" in arguments:  # as of an unset variable of the shell
-        raise InputError("No argument of a command must be empty.")
     app.config = None
     app.help_formatter = _CommonFlags(column_specs=_COLUMNS)
     if not arguments or arguments[0].startswith("-"):

@@ -40,7 +40,7 @@ def app(calls):
         calls.append(locals())
 
     @app.command
-    def translate(run: str, *, beam_size: int = 4, config_file: str = "x"):
+    def translate(run: str, *, prefix: str = "", json: bool = False):
         """Translate."""
         calls.append(locals())
 
@@ -134,6 +134,16 @@ def test_a_file_that_is_not_there(app):
 def test_mistakes(app, calls, words, message):
     assert message in message_of(app, *shlex.split(words))
     assert not calls
+
+
+def test_empty_values(app, calls, tmp_path):
+    file = tmp_path / "run.yaml"
+    file.write_text("preset: ''")
+    for words in (["--preset", ""], ["--preset="], ["--config", str(file)]):
+        message = message_of(app, "train", "x", "--output", "y", *words)
+        assert message == "--preset must not be empty."
+    run_app(app, ["translate", "x", "--prefix=", "--json"])
+    assert calls[-1]["prefix"] == "" and calls[-1]["json"]
 
 
 def test_messages_name_flags(app):
