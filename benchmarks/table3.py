@@ -329,4 +329,4 @@ app = make_app("table3.py", __doc__.splitlines()[0])
 app.default(main)
 
 if __name__ == "__main__":
-    sys.exit(terminal.run(lambda: run_app(app, sys.argv[1:])))
+    sys.exit(terminal.run(lambda words: run_app(app, words)))

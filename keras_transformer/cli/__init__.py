@@ -1,7 +1,6 @@
 """The command line: `keras-transformer COMMAND`."""
 
 import os
-import sys
 import traceback
 from collections.abc import Sequence
 
@@ -10,16 +9,9 @@ from keras_transformer.cli import terminal
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs a command and returns its exit code; see `terminal.run`."""
-
-    def run() -> None:
-        from keras_transformer.cli.command_line import run_app
-        from keras_transformer.cli.commands import app
-
-        run_app(app, sys.argv[1:] if arguments is None else arguments)
-
     is_worker = bool(os.environ.get("TF_CONFIG"))
     try:
-        code = terminal.run(run)
+        code = terminal.run(_run_command, arguments)
     except Exception:
         if not is_worker:
             raise
@@ -30,3 +22,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         # a supervisor is to restart this one at once.
         os._exit(code)
     return code
+
+
+def _run_command(arguments: Sequence[str]) -> None:
+    from keras_transformer.cli.command_line import run_app
+    from keras_transformer.cli.commands import app
+
+    run_app(app, arguments)

@@ -37,7 +37,9 @@ _TRAIN = Group("Train", sort_key=1)
 _USE = Group("Use", sort_key=2)
 _EXPORT = Group("Serve and export", sort_key=3)
 _INSPECT = Group("Inspect", sort_key=4)
-_COMMANDS = {  # a module is imported when its command is called
+# "training:train" is the function `train` in training.py. cyclopts imports the
+# module when the command is called.
+_COMMANDS = {
     "training:prepare": _TRAIN,
     "training:train": _TRAIN,
     "training:average": _TRAIN,

@@ -25,11 +25,14 @@ _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 _FULL_DISK = r".*(No space left|\d+ requested and \d+ written).*"
 
 
-def run(command: Callable[[], None]) -> int:
+def run(
+    command: Callable[[Sequence[str]], None],
+    arguments: Sequence[str] | None = None,
+) -> int:
     """Runs a command, reports its error and returns its exit code.
 
-    It is 2 after an error of the user or the system. From now on SIGTERM
-    raises `SystemExit(143)`.
+    The code is 2 after an error of the user or the system. From now on SIGTERM
+    raises `SystemExit(143)`. The default arguments are those of the program.
     """
     try:
         if hasattr(sys.stdout, "reconfigure"):  # not in a notebook
@@ -37,7 +40,7 @@ def run(command: Callable[[], None]) -> int:
             sys.stdout.reconfigure(encoding="utf-8", line_buffering=True)
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(_TERMINATED))
         with explain_missing_packages():
-            command()
+            command(sys.argv[1:] if arguments is None else arguments)
         sys.stdout.flush()
         return 0
     except KeyboardInterrupt:

@@ -15,7 +15,7 @@ from keras_transformer.support.errors import InputError
 def fail_with(error):
     """Returns a command that raises."""
 
-    def command():
+    def command(arguments):
         raise error
 
     return command
@@ -64,7 +64,7 @@ def test_bugs_are_not_hidden():
 def test_a_bug_in_a_worker_does_not_wait_for_the_others(monkeypatch, capsys):
     codes, fail = [], fail_with(ValueError("bug"))
     run_app = "keras_transformer.cli.command_line.run_app"
-    monkeypatch.setattr(run_app, lambda *_: fail())
+    monkeypatch.setattr(run_app, lambda _, arguments: fail(arguments))
     monkeypatch.setattr(os, "_exit", codes.append)
     monkeypatch.delenv("TF_CONFIG", raising=False)
     with pytest.raises(ValueError, match="bug"):
@@ -84,7 +84,7 @@ def test_output_is_utf8_in_every_locale_and_leaves_at_once(monkeypatch):
     stream = io.TextIOWrapper(output, encoding="ascii")
     monkeypatch.setattr(sys, "stdout", stream)
 
-    def command():
+    def command(arguments):
         print("schläft")
         assert output.getvalue() == "schläft\n".encode()
 

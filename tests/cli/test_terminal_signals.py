@@ -32,7 +32,7 @@ def test_a_signal_ends_a_command_that_cleans_up(
 ):
     cleaned = []
 
-    def command():
+    def command(arguments):
         try:
             os.kill(os.getpid(), number)
             pytest.fail("the signal was ignored")

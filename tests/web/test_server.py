@@ -112,7 +112,7 @@ FakeTranslator.backend_class = Slow
 server._SECONDS_TO_FINISH = 1
 exporting.read_folder = lambda path: SimpleNamespace(path=pathlib.Path("demo"))
 model = SimpleNamespace(open=lambda *arguments, **options: FakeTranslator())
-sys.exit(terminal.run(lambda: exporting.serve([""], port=0, model=model)))
+sys.exit(terminal.run(lambda _: exporting.serve([""], port=0, model=model)))
 """
 
 
