@@ -59,13 +59,13 @@ def export(
     translator = model.open(opened_runs, search, num_translations)
     if is_saved_model:
         kt.export.save(translator, output, signatures)
-    elif shortlist:
-        save = getattr(kt.export, f"save_{format}")
-        likely = _make_shortlist(translator, shortlist)
-        save(translator, output, dtype=dtype, shortlist=likely)
     else:
         save = getattr(kt.export, f"save_{format}")
-        save(translator, output, dtype=dtype)
+        if shortlist:
+            likely = _make_shortlist(translator, shortlist)
+            save(translator, output, dtype, likely)
+        else:
+            save(translator, output, dtype)
     print(
         f"{output} is a model for {FORMATS[format].system}. "
         f"docs/{'serving' if is_saved_model else format}.md describes its use"

@@ -145,8 +145,8 @@ CorporaFlag = Annotated[
 TokenizerFlag = Annotated[
     list[Path] | None,
     Parameter(
-        help="Run or prepared corpus whose tokenizer to use, a SentencePiece "
-        "model, or two, of source and target.",
+        help="Tokenizer to use: a run, a prepared corpus, or one or two "
+        "SentencePiece models (source, target).",
     ),
 ]
 TargetLanguageFlag = Annotated[

@@ -1,4 +1,4 @@
-"""The commands that make runs, and `presets`."""
+"""The commands that make runs, `presets`, and `demo`."""
 
 import dataclasses
 import functools

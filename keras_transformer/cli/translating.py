@@ -26,7 +26,7 @@ from keras_transformer.train.data.corpus import Corpus
 if TYPE_CHECKING:
     from keras_transformer.inference.records import Translation
 
-# What may be wrong: fields of `Translation`, and `sentences` in one line.
+# What may be wrong, by the field of `Translation` that says so.
 _PROBLEMS = {
     "source_truncated": "inputs truncated to the model's maximum length",
     "at_length_limit": "outputs as long as --extra-length and --length-factor "
@@ -34,9 +34,10 @@ _PROBLEMS = {
     "repaired": "outputs that were not a tree over the words, repaired",
     "numbers_differ": "outputs with digits that differ from the input, marked "
     "by --jsonl",
-    "sentences": "inputs of several sentences, which --split-sentences "
-    "separates",
 }
+_SEVERAL_SENTENCES = (
+    "inputs of several sentences, which --split-sentences separates"
+)
 _PREFIX = Parameter(allow_leading_hyphen=True)
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
@@ -121,18 +122,18 @@ def translate(
                     as_text(number, line, translation)
                     for number, (line, translation) in enumerate(pairs, first)
                 ]
-                if not parses:
-                    parts = (split_into_sentences(x.strip()) for x in lines)
-                    problems["sentences"] += sum(len(x) > 1 for x in parts)
             for translation in translations:
-                for field in _PROBLEMS:
-                    problems[field] += getattr(translation, field, False)
+                for field, problem in _PROBLEMS.items():
+                    problems[problem] += getattr(translation, field)
+            if not split_sentences and not parses:
+                parts = (split_into_sentences(x.strip()) for x in lines)
+                problems[_SEVERAL_SENTENCES] += sum(len(x) > 1 for x in parts)
             bar.clear()
             stream.writelines(f"{text}\n" for text in texts)
             bar.refresh()
-    for field, description in _PROBLEMS.items():
-        if problems[field]:
-            terminal.report(f"{description}: {problems[field]:,}")
+    for problem, number in problems.items():
+        if number:
+            terminal.report(f"{problem}: {number:,}")
 
 
 def _as_text(
@@ -294,5 +295,6 @@ def _open_corpus(
     )
     if data is not None:
         return reading.open(data, None)
-    with name_file(f"The training data of {folder.path}"):
+    name = f"The training data of {folder.path} (pass --data for other data)"
+    with name_file(name):
         return reading.open(request.get("data"), request.get("corpora"))

@@ -131,7 +131,10 @@ def partial_path(path: Path) -> Path:
 
 
 def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
-    """Checks the name of a file, before what it will contain is made."""
+    """Raises InputError for a wrong suffix or a missing folder.
+
+    Call it before the work begins.
+    """
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         raise InputError(
