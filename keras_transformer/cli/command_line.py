@@ -5,14 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from cyclopts import (
-    UNSET,
-    App,
-    ArgumentCollection,
-    CycloptsError,
-    Group,
-    Parameter,
-)
+from cyclopts import UNSET, App, CycloptsError, Group, Parameter
 from cyclopts.config import Dict
 from cyclopts.help import ColumnSpec, DefaultFormatter, NameRenderer
 from cyclopts.help.specs import DescriptionColumn
@@ -103,17 +96,13 @@ def make_app(name: str, description: str) -> App:
     return app
 
 
-def _check_not_empty(
-    app: App, commands: Any, arguments: ArgumentCollection
-) -> None:
+def _check_not_empty(app: App, commands: Any, arguments: Any) -> None:
     """Raises if a value is empty, such as an unset variable of the shell."""
     for argument in arguments:
-        if argument.field_info.default == "":
-            continue
-        for token in argument.tokens:
-            # A switch, such as --json, has an implicit value instead of text.
-            if token.value == "" and token.implicit_value is UNSET:
-                raise InputError(f"{argument.name} must not be empty.")
+        # The text of a switch, such as --json, is empty.
+        texts = [x.value for x in argument.tokens if x.implicit_value is UNSET]
+        if "" in texts and argument.field_info.default != "":
+            raise InputError(f"{argument.name} must not be empty.")
 
 
 def _flag_of(argument: str, app: App, tokens: Sequence[str]) -> str:

@@ -37,9 +37,7 @@ _TRAIN = Group("Train", sort_key=1)
 _USE = Group("Use", sort_key=2)
 _EXPORT = Group("Serve and export", sort_key=3)
 _INSPECT = Group("Inspect", sort_key=4)
-# "training:train" is the function `train` in training.py. cyclopts imports the
-# module when the command is called.
-_COMMANDS = {
+_COMMANDS = {  # MODULE:FUNCTION in this folder, imported when it is called
     "training:prepare": _TRAIN,
     "training:train": _TRAIN,
     "training:average": _TRAIN,

@@ -31,7 +31,6 @@ _RARE_MODEL = Group("Model" + RARE, sort_key=3.5)
 
 # === Values ===
 
-
 PositiveInteger = Annotated[int, Parameter(validator=Number(gte=1))]
 NumTranslations = Annotated[PositiveInteger | None, Parameter(name="--n-best")]
 Workers = Annotated[

@@ -1,7 +1,6 @@
 """The commands that use a model on texts: translate, score, evaluate."""
 
 import dataclasses
-import functools
 import json
 import os
 from collections import Counter
@@ -98,13 +97,6 @@ def translate(
             reads_many=True,
             workers=workers,
         )
-        as_text = functools.partial(
-            _as_text,
-            translator.task,
-            as_json=jsonl,
-            is_numbered=num_translations is not None,
-            as_tree=parses and not one_line,
-        )
         for lines, first, bar in terminal.read_with_progress(input):
             translator.check_languages(lines, first)
             if split_sentences:
@@ -119,7 +111,15 @@ def translate(
                 )
                 pairs = zip(lines, translations, strict=True)
                 texts = [
-                    as_text(number, line, translation)
+                    _as_text(
+                        translator.task,
+                        number,
+                        line,
+                        translation,
+                        as_json=jsonl,
+                        is_numbered=num_translations is not None,
+                        as_tree=parses and not one_line,
+                    )
                     for number, (line, translation) in enumerate(pairs, first)
                 ]
             for translation in translations:

@@ -131,10 +131,7 @@ def partial_path(path: Path) -> Path:
 
 
 def check_output(path: str | os.PathLike, suffixes: Collection[str]) -> None:
-    """Raises InputError for a wrong suffix or a missing folder.
-
-    Call it before the work begins.
-    """
+    """Raises an InputError for a wrong suffix or a missing folder."""
     path = Path(path)
     if path.suffix.lower() not in suffixes:
         raise InputError(
