@@ -1,7 +1,6 @@
 """The commands that export and serve."""
 
 import dataclasses
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -79,7 +78,7 @@ def export(
 
 def _make_shortlist(translator: "kt.Translator", data: list[str]) -> Shortlist:
     tokenizer = translator.tokenizer
-    if os.path.basename(data[0]).startswith("lex."):
+    if Path(data[0]).name.startswith("lex."):
         return kt.export.read_lexicon(tokenizer, data[0])
     source, target = translator.languages
     corpus = kt.train.open_corpus(data, source, target)

@@ -2,8 +2,8 @@
 
 import dataclasses
 import json
-import os
 from collections import Counter
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cyclopts import Group, Parameter
@@ -37,7 +37,6 @@ _PROBLEMS = {
 _SEVERAL_SENTENCES = (
     "inputs of several sentences, which --split-sentences separates"
 )
-_PREFIX = Parameter(allow_leading_hyphen=True)
 _TREES = Parameter(group=Group("Trees" + flags.RARE, sort_key=3.5))
 _SAMPLING = Parameter(group=Group("Sampling", sort_key=5))
 
@@ -49,7 +48,7 @@ def translate(
     output: NonExistentFile | None = None,
     num_translations: flags.NumTranslations = None,
     split_sentences: bool = False,
-    prefix: Annotated[str, _PREFIX] = "",
+    prefix: Annotated[str, Parameter(allow_leading_hyphen=True)] = "",
     tokenized: Annotated[bool, _TREES] = False,
     one_line: Annotated[bool, _TREES] = False,
     jsonl: bool = False,
@@ -240,9 +239,8 @@ def evaluate(
         corpus.pairs(split)  # raises if there is no such split
         name = split
         file = corpus.parts[0].data[0]
-        if len(corpus.parts) == 1 and os.path.isfile(file):
-            name = without_suffix(os.path.basename(file))  # such as news.en
-            name = os.path.splitext(name)[0]
+        if len(corpus.parts) == 1 and Path(file).is_file():
+            name = Path(without_suffix(file)).stem  # of a file news.en.gz: news
         translator = model.open(
             folders, search, reads_many=True, workers=workers
         )
