@@ -15,9 +15,7 @@ from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.support.text_files import arriving_lines
 
-_INVALID = 2
 _INTERRUPTED = 128 + 2  # as a shell reports SIGINT
-_BROKEN_PIPE = 128 + 13  # SIGPIPE
 _TERMINATED = 128 + 15  # SIGTERM
 _WORDS = {_INTERRUPTED: "interrupted", _TERMINATED: "terminated"}
 
@@ -51,7 +49,7 @@ def run(
             report(_WORDS[error.code])
         raise
     except BrokenPipeError:
-        return _BROKEN_PIPE
+        return 128 + 13  # SIGPIPE
     except Exception as error:
         if line := re.search(_FULL_DISK, str(error)):
             report(f"The disk is full. Received: {line[0]}")
@@ -61,7 +59,7 @@ def run(
             report(str(error))
         else:  # a bug
             raise
-        return _INVALID
+        return 2
 
 
 def report(message: str) -> None:
@@ -104,12 +102,10 @@ def read_lines(paths: Sequence[Path] | None = None) -> Iterator[list[str]]:
 def _prompted(lists: Iterator[list[str]]) -> Iterator[list[str]]:
     """Prints a prompt before each list."""
     report("enter one sentence per line, and Ctrl-D to end")
-    while True:
-        print("> ", end="", file=sys.stderr, flush=True)
-        lines = next(lists, None)
-        if lines is None:
-            break
+    print("> ", end="", file=sys.stderr, flush=True)
+    for lines in lists:
         yield lines
+        print("> ", end="", file=sys.stderr, flush=True)
     print(file=sys.stderr)
 
 

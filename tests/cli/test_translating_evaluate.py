@@ -155,6 +155,8 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert list(call["corpus"].pairs("train")) == [("b", "a")]
     (run / "train.yaml").unlink()
     check_error(run_cli("evaluate", run), "--data must be", str(run))
+    run = write_run(tmp_path / "moved", data=["gone.en", "gone.de"])
+    check_error(run_cli("evaluate", run), f"{run} (pass --data", "gone.en")
 
 
 def test_evaluate_on_several_corpora(run_cli, opened, call, tmp_path, trained):
