@@ -11,10 +11,6 @@ from keras_transformer.inference.opening import read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 
-SourceArgument = Annotated[
-    str, Parameter(help="The source.", allow_leading_hyphen=True)
-]
-
 
 def curve(run: flags.RunFlag, *, output: Path) -> None:
     """The training of a run.
@@ -34,7 +30,7 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
 
 def attention(
     run: flags.RunFlag,
-    text: SourceArgument,
+    text: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     output: Path,
     kind: Literal["encoder", "decoder", "cross"] | None = None,
@@ -45,6 +41,7 @@ def attention(
     """The attention during a translation.
 
     Args:
+        text: The source.
         output: A page with all layers, .html, or a picture, .png, .svg or
             .pdf; one that exists is replaced.
         kind: Which attention a picture shows (default: cross).
@@ -68,7 +65,7 @@ def attention(
 
 def trace(
     run: flags.RunFlag,
-    text: SourceArgument,
+    text: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     output: Path,
     tokens: flags.PositiveInteger = 5,
@@ -78,6 +75,7 @@ def trace(
     """A search, step by step.
 
     Args:
+        text: The source.
         output: Page to write, .html; one that exists is replaced.
         tokens: Most probable tokens shown for each hypothesis.
     """
