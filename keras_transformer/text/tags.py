@@ -41,7 +41,10 @@ def check_languages(
     sources: Iterable[str] | None,
     first: int,
 ) -> None:
-    """Implements `Tokenizer.check_languages`."""
+    """Raises InputError for the first source with a wrong language.
+
+    It is unknown, or missing although `is_needed`. `first` is the number of the first.
+    """
     if not languages:
         return
     problem = "no target language" if is_needed and sources is None else None
