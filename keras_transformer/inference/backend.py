@@ -3,7 +3,7 @@
 import abc
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -20,9 +20,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
-
-if TYPE_CHECKING:
-    from keras_transformer.model import Transformer
 
 
 class EncodedPair(NamedTuple):
@@ -206,7 +203,7 @@ class LocalBackend(Backend):
         return limits.astype(np.int32)
 
     def attention(
-        self, model: "Transformer", text: str, source: Ids, hypothesis: int
+        self, model: Any, text: str, source: Ids, hypothesis: int
     ) -> TranslationAttention:
         """Returns the attention of a model while a text is translated."""
         from keras.ops import convert_to_numpy

@@ -145,11 +145,11 @@ def _open_runs(
     tag: str | None,
     task: Task | None,
 ) -> Translator:
-    kinds = {
-        isinstance(run, Run) and (run.tokenizer_digest, run.task.name)
-        for run in runs
-    }
-    if len(kinds) != 1 or False in kinds:
+    are_runs = all(isinstance(run, Run) for run in runs)
+    if (
+        not are_runs
+        or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
+    ):
         places = [str(getattr(run, "path", run)) for run in runs]
         raise InputError(
             "Several models must be runs with the same task and tokenizer. "
@@ -173,9 +173,8 @@ def _open_runs(
         num_translations=1 if num_translations is None else num_translations,
         task=task or runs[0].task,
     )
-    records = [run.metadata(file) for run, file in checkpoints]
     translator.languages = runs[0].languages
-    translator.metadata = {"runs": records}
+    translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
     translator.checkpoints = checkpoints
     return translator
 

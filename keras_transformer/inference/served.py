@@ -80,8 +80,7 @@ class ServedBackend(Backend):
         blank = [f">>{language}<<" for language in self.target_languages]
         return ["" if x.strip() in blank else x for x in without_blank(texts)]
 
-    def encode_targets(self, texts: Sequence[str]) -> list[str]:
-        return self.encode_sources(texts)
+    encode_targets = encode_sources
 
     def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         count = self.num_translations

@@ -41,10 +41,7 @@ def check_languages(
     sources: Iterable[str] | None,
     first: int,
 ) -> None:
-    """Raises InputError for the first source with a wrong language.
-
-    It is unknown, or missing although `is_needed`. `first` is the number of the first.
-    """
+    """Raises InputError for a source with an unknown or missing language."""
     if not languages:
         return
     problem = "no target language" if is_needed and sources is None else None

@@ -104,11 +104,9 @@ class Tokenizer:
     ) -> "Tokenizer":
         """Trains one byte-pair vocabulary for sources and targets.
 
-        The result is deterministic.
-
-        The ids 0 to 3 are padding, unknown, start and end. Characters that are
-        not in the vocabulary are encoded as UTF-8 bytes, so that no text
-        becomes unknown.
+        The result is deterministic. The ids 0 to 3 are padding, unknown, start
+        and end. Characters that are not in the vocabulary are encoded as UTF-8
+        bytes, so that no text becomes unknown.
 
         Text is normalized to Unicode NFC, but several combining marks keep
         their order unless Unicode has one character for the letter with all of
