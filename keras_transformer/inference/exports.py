@@ -52,8 +52,9 @@ class Export:
         needed = "largest_beam_size" if format == "litert" else "search"
         if needed not in metadata:
             raise InputError(
-                "An export to open must be a SavedModel or a folder for "
-                f"LiteRT. Received: {path}, for a different program"
+                "A model to open must be a SavedModel or a folder for LiteRT "
+                "that `keras-transformer export` wrote. Received: "
+                f"{path}, a model of a different program"
             )
         search = None
         with explain_damage(file, "the description of an export"):

@@ -96,12 +96,6 @@ def test_damaged_metadata(litert, content, received):
         read_folder(litert)
 
 
-def test_a_saved_model_of_a_different_program(tmp_path):
-    (tmp_path / "saved_model.pb").touch()
-    with pytest.raises(InputError, match="different program"):
-        read_folder(tmp_path)
-
-
 def test_folders_without_a_model(tmp_path):
     (tmp_path / "file").touch()
     for path, problem in (
