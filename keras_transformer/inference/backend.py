@@ -1,16 +1,21 @@
-"""Backends, with which a `Translator` translates."""
+"""Backends: what a `Translator` translates and scores with."""
 
 import abc
 import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
 
 from keras_transformer.decoding.limits import longest_outputs
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
-from keras_transformer.inference.records import Score, Translation
+from keras_transformer.inference.records import (
+    Score,
+    Translation,
+    TranslationAttention,
+)
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
@@ -43,14 +48,29 @@ class Backend(abc.ABC):
     target_languages: Sequence[str] = ()  # a source may begin with one
     units_per_token: int = 1  # the usual length of an encoded token
 
-    @abc.abstractmethod
-    def encode(
-        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[EncodedPair]:
-        """Returns the pairs that the other methods take.
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "A translator cannot be pickled or copied deeply. Open it in each "
+            "process with kt.open_translator; threads may share one."
+        )
 
-        Targets are translations to score, or prefixes of translations.
-        """
+    def with_task(self, task: Task) -> "Backend":
+        """Returns this backend with a variant of its task."""
+        backend = object.__new__(type(self))
+        vars(backend).update(vars(self), task=task)
+        return backend
+
+    @abc.abstractmethod
+    def encode_sources(self, texts: Sequence[str]) -> Sequence[Ids | str]:
+        """Returns what the model reads."""
+
+    @abc.abstractmethod
+    def encode_targets(self, texts: Sequence[str]) -> Sequence[Ids | str]:
+        """Returns translations to score."""
+
+    def encode_prefixes(self, texts: Sequence[str]) -> Sequence[Ids | str]:
+        """Returns prefixes of translations; they may be empty."""
+        return self.encode_targets(texts)
 
     @abc.abstractmethod
     def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
@@ -106,22 +126,21 @@ class LocalBackend(Backend):
         self.dtype = engine.dtype
         self.target_languages = tokenizer.languages
 
-    def encode(
-        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[EncodedPair]:
-        sources = self.task.encode_sources(self.tokenizer, without_blank(texts))
-        if are_prefixes and not any(targets):
-            targets = [[] for _ in targets]
-        elif are_prefixes and not self.task.targets_are_text:
+    def encode_sources(self, texts: Sequence[str]) -> Sequence[Ids]:
+        return self.task.encode_sources(self.tokenizer, without_blank(texts))
+
+    def encode_targets(self, texts: Sequence[str]) -> Sequence[Ids]:
+        return self.task.encode_targets(self.tokenizer, texts)
+
+    def encode_prefixes(self, texts: Sequence[str]) -> Sequence[Ids]:
+        if not any(texts):
+            return [[] for _ in texts]
+        if not self.task.targets_are_text:
             raise InputError(
-                f"A parser takes no prefixes. Received: {max(targets):.60}"
+                f"A parser takes no prefixes. Received: {max(texts):.60}"
             )
-        else:
-            if are_prefixes:
-                self.tokenizer.target.check_known(targets)
-            targets = self.task.encode_targets(self.tokenizer, targets)
-        rows = zip(texts, sources, targets, strict=True)
-        return list(map(EncodedPair._make, rows))
+        self.tokenizer.target.check_known(texts)
+        return self.encode_targets(texts)
 
     def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         longest = self.max_length - 1  # the end token follows
@@ -182,6 +201,35 @@ class LocalBackend(Backend):
             max_length=self.max_length,
         )
         return limits.astype(np.int32)
+
+    def attention(
+        self, model: Any, text: str, source: Ids, hypothesis: int
+    ) -> TranslationAttention:
+        """Returns the attention of a model while a text is translated."""
+        from keras.ops import convert_to_numpy
+
+        _, result = self.search_ids([source], [[]])
+        lengths = result.lengths[0]
+        is_index = fields.integer_from(0, np.count_nonzero(lengths) - 1)
+        fields.check_values(is_index, hypothesis=hypothesis)
+        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
+        output, _ = self.task.decode(self.tokenizer, ids, text)
+        source = [*source, self.tokenizer.source_eos_id]
+        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
+        scores = model.attention_scores(
+            np.array([source], np.int32), np.array([target], np.int32)
+        )
+        return TranslationAttention(
+            source=text,
+            output=output,
+            source_tokens=self.tokenizer.source.pieces(source),
+            target_tokens=self.tokenizer.target.pieces(target),
+            source_words=self.tokenizer.source.words(source),
+            target_words=self.tokenizer.target.words(target),
+            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
+            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
+            cross=[convert_to_numpy(x[0]) for x in scores.cross],
+        )
 
     def score(self, pairs: EncodedPairs, workers: int) -> list[Score | None]:
         longest = self.max_length - 1  # the end token follows

@@ -49,10 +49,12 @@ class Export:
                 path = max(versions, key=lambda x: int(x.name))
             file = path / "assets.extra" / METADATA_FILE
         metadata = read_json(file) if file.is_file() else {}
-        if format == "litert" and "largest_beam_size" not in metadata:
+        needed = "largest_beam_size" if format == "litert" else "search"
+        if needed not in metadata:
             raise InputError(
-                "An export to open must be a SavedModel or a folder for "
-                f"LiteRT. Received: {path}, for a different program"
+                "A model to open must be a SavedModel or a folder for LiteRT "
+                "that `keras-transformer export` wrote. Received: "
+                f"{path}, a model of a different program"
             )
         search = None
         with explain_damage(file, "the description of an export"):
@@ -77,12 +79,21 @@ def first_run(metadata: Mapping[str, Any]) -> Mapping[str, Any]:
     return next(iter(metadata.get("runs", ())), {})
 
 
-def check_exported(name: str, value: int, most: int, model: str) -> None:
+def use_run(model: str | os.PathLike) -> str:
+    """Returns what to do if an export or a served model is not enough."""
+    run = Path(model, "run")  # en-de contains its run
+    name = f"its run {run}" if run.is_dir() else "its run"
+    return f"Open {name}, or export the model again."
+
+
+def check_exported(
+    name: str, value: int, most: int, model: str | os.PathLike
+) -> None:
     """Raises InputError for a number that an export was not made for."""
     rule = integer_from(1, most)
     if not rule.accepts(value):
         raise InputError(
-            f"must be {rule.expected}, for which {model} was exported. "
-            f"Received: {value!r}. Export the model again, or open its run.",
+            f"must be {rule.expected}, the limit {model} was exported with. "
+            f"Received: {value!r}. {use_run(model)}",
             argument=name,
         )

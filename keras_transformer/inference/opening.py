@@ -10,6 +10,7 @@ from keras_transformer.inference.exports import (
     MODEL_FILE,
     Export,
     check_exported,
+    use_run,
 )
 from keras_transformer.inference.served import connect, open_saved_model
 from keras_transformer.inference.translator import Translator
@@ -38,8 +39,8 @@ def read_run(path: str | os.PathLike) -> Run:
         if folder.path.parent == INCLUDED:
             return Run.open(folder.path / "run")
         raise InputError(
-            "This needs a run: exports work with translate, evaluate, score "
-            f"and serve. Received: {path}, which is an export"
+            f"This command needs a run. Received: {path}, an export. Exports "
+            "work with translate, evaluate, score and serve."
         )
     return folder
 
@@ -89,9 +90,11 @@ def open_translator(
     """
     if isinstance(paths, str | os.PathLike | Run | Export):
         paths = [paths]
-    is_served = len(paths) == 1 and str(paths[0]).startswith(_SERVERS)
-    models = paths if is_served else [read_folder(path) for path in paths]
-    if not is_served and (len(models) != 1 or isinstance(models[0], Run)):
+    models = [
+        path if str(path).startswith(_SERVERS) else read_folder(path)
+        for path in paths
+    ]
+    if len(models) != 1 or isinstance(models[0], Run):
         return _open_runs(
             models,
             search=search,
@@ -102,8 +105,9 @@ def open_translator(
             tag=tag,
             task=task,
         )
-    model = models[0]  # an address or an export
-    place = str(model) if is_served else model.path
+    model = models[0]  # an export or an address
+    place = model.path if isinstance(model, Export) else model
+    advice = use_run(place)
     for_runs = {
         "checkpoint": checkpoint,
         "dtype": dtype,
@@ -115,19 +119,18 @@ def open_translator(
         if value is not None:
             raise InputError(
                 f"is only available for runs. Received: {value!r:.80} for "
-                f"{place}",
+                f"{place}. {advice}",
                 argument=name,
             )
-    if not is_served and model.format == "litert":
+    if isinstance(model, Export) and model.format == "litert":
         return _open_litert(model, search, num_translations, threads, shortlist)
     if search is not None:
         raise InputError(
             "A SavedModel keeps the search that it was exported with. "
-            f"Received: {search} for {place}. Export the model again with this "
-            "search, or open its run."
+            f"Received: {search} for {place}. {advice}"
         )
-    if is_served:
-        return connect(str(model), num_translations)
+    if not isinstance(model, Export):
+        return connect(model, num_translations)
     import_tensorflow_quietly()
     return open_saved_model(model, num_translations)
 
@@ -147,9 +150,10 @@ def _open_runs(
         not are_runs
         or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
     ):
+        places = [str(getattr(run, "path", run)) for run in runs]
         raise InputError(
             "Several models must be runs with the same task and tokenizer. "
-            f"Received: {', '.join(str(run.path) for run in runs) or 'no run'}"
+            f"Received: {', '.join(places) or 'no run'}"
         )
     dtype = dtype or "float32"
     check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
@@ -162,16 +166,17 @@ def _open_runs(
     if tag is not None:
         tokenizer = tokenizer.with_tag(tag)
     checkpoints = [(run, run.find_checkpoint(checkpoint)) for run in runs]
-    return Translator(
+    translator = Translator(
         [run.load_model(file, dtype) for run, file in checkpoints],
         tokenizer,
         search=search or runs[0].search,
         num_translations=1 if num_translations is None else num_translations,
         task=task or runs[0].task,
-        languages=runs[0].languages,
-        metadata={"runs": [run.metadata(file) for run, file in checkpoints]},
-        checkpoints=checkpoints,
     )
+    translator.languages = runs[0].languages
+    translator.metadata = {"runs": [run.metadata(x) for run, x in checkpoints]}
+    translator.checkpoints = checkpoints
+    return translator
 
 
 def _open_litert(
@@ -188,15 +193,15 @@ def _open_litert(
     if not isinstance(search, BeamSearch):
         raise InputError(
             f"An export for LiteRT needs a BeamSearch. Received: {search}. "
-            "Open the run to sample."
+            f"{use_run(export.path)}"
         )
     largest = metadata["largest_beam_size"]
-    check_exported("beam_size", search.beam_size, largest, str(export.path))
+    check_exported("beam_size", search.beam_size, largest, export.path)
     if search.no_repeat_ngram and not export.search.no_repeat_ngram:
         raise InputError(
             "needs an export with a search that has it. Received: "
-            f"{search.no_repeat_ngram} for {export.path}. Open the run, or "
-            "export it again.",
+            f"{search.no_repeat_ngram} for {export.path}. "
+            f"{use_run(export.path)}",
             argument="no_repeat_ngram",
         )
     if num_translations is None:
@@ -213,11 +218,8 @@ def _open_litert(
             f"Received: a different {MODEL_FILE} or tokenizer. Copy the "
             "folder again."
         )
-    return Translator(
-        LiteEngine(file, tokenizer, metadata, threads, shortlist),
-        tokenizer,
-        search,
-        num_translations,
-        languages=export.languages,
-        metadata=metadata,
-    )
+    engine = LiteEngine(file, tokenizer, metadata, threads, shortlist)
+    translator = Translator(engine, tokenizer, search, num_translations)
+    translator.languages = export.languages
+    translator.metadata = metadata
+    return translator

@@ -8,15 +8,11 @@ from typing import Any
 import numpy as np
 
 from keras_transformer.decoding.settings import Search
-from keras_transformer.inference.backend import (
-    Backend,
-    EncodedPair,
-    EncodedPairs,
-)
+from keras_transformer.inference.backend import Backend, EncodedPairs
 from keras_transformer.inference.exports import Export, check_exported
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.inference.translator import Translator
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text.normalization import without_blank
 
@@ -80,17 +76,11 @@ class ServedBackend(Backend):
         self.dtype = metadata.get("dtype")
         self.target_languages = metadata.get("languages", ())
 
-    def encode(
-        self, texts: Sequence[str], targets: Sequence[str], are_prefixes: bool
-    ) -> list[EncodedPair]:
-        sources = self._without_blank(texts)
-        targets = self._without_blank(targets)
-        rows = zip(texts, sources, targets, strict=True)
-        return list(map(EncodedPair._make, rows))
-
-    def _without_blank(self, texts: Sequence[str]) -> list[str]:
+    def encode_sources(self, texts: Sequence[str]) -> list[str]:
         blank = [f">>{language}<<" for language in self.target_languages]
         return ["" if x.strip() in blank else x for x in without_blank(texts)]
+
+    encode_targets = encode_sources
 
     def translate(self, pairs: EncodedPairs, workers: int) -> list[Translation]:
         count = self.num_translations
@@ -151,13 +141,9 @@ def open_saved_model(
     with explain_missing_packages():
         import tensorflow as tf
         import tensorflow_text  # noqa: F401  registers its operations
-    try:
+    advice = "Export the run again."
+    with explain_damage(export.path, "a complete SavedModel", advice):
         model = tf.saved_model.load(export.path)
-    except (OSError, ValueError, IndexError, tf.errors.OpError) as error:
-        raise InputError(
-            f"{export.path} must be a SavedModel that can be read. Received: "
-            f"{error!s:.200}. If a file is damaged, export the run again."
-        ) from error
 
     def predict(
         signature: str, inputs: Mapping[str, list[str]]
@@ -175,9 +161,10 @@ def open_saved_model(
         search=export.search,
         num_translations=num_translations,
     )
-    return Translator(
-        backend, None, languages=export.languages, metadata=export.metadata
-    )
+    translator = Translator.served(backend)
+    translator.languages = export.languages
+    translator.metadata = export.metadata
+    return translator
 
 
 def connect(address: str, num_translations: int | None = None) -> Translator:
@@ -255,7 +242,7 @@ def connect(address: str, num_translations: int | None = None) -> Translator:
         metadata={"num_translations": count},
         num_translations=num_translations,
     )
-    translator = Translator(backend, tokenizer=None)
+    translator = Translator.served(backend)
     translator.max_batch_size = 32  # usually a server's
     translator.workers = translator.recommended_workers = 4
     return translator

@@ -6,10 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from keras_transformer.decoding.settings import BeamSearch, Search
-from keras_transformer.inference.backend import Backend, LocalBackend
+from keras_transformer.inference.backend import (
+    Backend,
+    EncodedPair,
+    LocalBackend,
+)
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
     Score,
@@ -23,7 +25,7 @@ from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer, read_texts, split_sentences
 from keras_transformer.text.documents import SplitDocument
 from keras_transformer.text.tags import check_languages
-from keras_transformer.text.text_arguments import read_text
+from keras_transformer.text.text_arguments import read_targets, read_text
 
 if TYPE_CHECKING:
     from keras_transformer.model import Transformer
@@ -43,17 +45,12 @@ class Translator:
 
     Args:
         model: A Transformer; a list of them, to average their probabilities (an
-            ensemble); an `Engine`; or a `Backend`, such as `ServedBackend`,
-            which has its own tokenizer, search and task.
-        tokenizer: The tokenizer that all models were trained with; None for a
-            `Backend`.
+            ensemble); or an `Engine`.
+        tokenizer: The tokenizer that all models were trained with.
         search: `BeamSearch` or `Sampling`. Default: the task's; for translation
             the paper's `BeamSearch()`.
         num_translations: n, at most the beam size or the number of samples.
         task: The model's task. Default: translation.
-        languages: Codes of source and target, None where unknown.
-        metadata: The runs of the model, and more, as in an export.
-        checkpoints: Each run and its file, for a model of runs.
 
     Raises:
         InputError: If the tokenizer does not fit the model, or n the search.
@@ -67,6 +64,8 @@ class Translator:
     ```
     """
 
+    backend: Backend
+    tokenizer: Tokenizer | None = None  # None: the model is served
     engine: Engine | None = None  # None: the model is served
     models: Sequence["Transformer"] = ()  # none for an export
     batch_tokens: int = 2048  # default of the argument
@@ -74,46 +73,44 @@ class Translator:
     recommended_workers: int = 1  # the fastest number for many texts
     max_batch_size: int = 128  # texts
     has_trace: bool = False  # whether its search can be traced
+    languages: tuple[str | None, str | None] = (None, None)  # None: unknown
+    metadata: Mapping[str, Any] = {}  # the runs of the model, and more
+    checkpoints: Sequence[tuple[Any, Any]] = ()  # each run and its file
 
     def __init__(
         self,
-        model: "Transformer | Sequence[Transformer] | Engine | Backend",
-        tokenizer: Tokenizer | None,
+        model: "Transformer | Sequence[Transformer] | Engine",
+        tokenizer: Tokenizer,
         search: Search | None = None,
         num_translations: int = 1,
         task: Task | None = None,
-        *,
-        languages: tuple[str | None, str | None] = (None, None),
-        metadata: Mapping[str, Any] | None = None,
-        checkpoints: Sequence[tuple[Any, Any]] = (),
     ) -> None:
-        if not isinstance(model, Backend):
-            engine = model
-            if not isinstance(model, Engine):
-                # Exports for LiteRT do not need Keras.
-                from keras_transformer.inference.keras_engine import KerasEngine
+        engine = model
+        if not isinstance(model, Engine):
+            # Exports for LiteRT do not need Keras.
+            from keras_transformer.inference.keras_engine import KerasEngine
 
-                models = model if isinstance(model, list | tuple) else [model]
-                engine = KerasEngine(models, tokenizer)
-            task = task or TranslationTask()
-            search = search or task.search
-            search = search.with_num_translations(num_translations)
-            model = LocalBackend(
-                engine, tokenizer, task, search, int(num_translations)
-            )
-            self.engine = engine
-            self.models = engine.models
-            self.batch_tokens = engine.batch_tokens
-            self.recommended_workers = engine.recommended_workers
-            self.has_trace = engine.has_trace and isinstance(search, BeamSearch)
-        self.backend = model
+            models = model if isinstance(model, list | tuple) else [model]
+            engine = KerasEngine(models, tokenizer)
+        task = task or TranslationTask()
+        search = search or task.search
+        search = search.with_num_translations(num_translations)
+        self.backend = LocalBackend(
+            engine, tokenizer, task, search, int(num_translations)
+        )
         self.tokenizer = tokenizer
-        self.max_length = model.max_length
-        self.dtype = model.dtype
-        self.target_languages = model.target_languages
-        self.metadata = metadata or {}
-        self.languages = languages  # source and target
-        self.checkpoints = checkpoints
+        self.engine = engine
+        self.models = engine.models
+        self.batch_tokens = engine.batch_tokens
+        self.recommended_workers = engine.recommended_workers
+        self.has_trace = engine.has_trace and isinstance(search, BeamSearch)
+
+    @classmethod
+    def served(cls, backend: Backend) -> "Translator":
+        """Returns the translator of a served model, without a tokenizer."""
+        translator = cls.__new__(cls)
+        translator.backend = backend
+        return translator
 
     @property
     def task(self) -> Task:
@@ -131,6 +128,21 @@ class Translator:
         return self.backend.num_translations
 
     @property
+    def max_length(self) -> int | None:
+        """The longest text that the model reads, in tokens, if known."""
+        return self.backend.max_length
+
+    @property
+    def dtype(self) -> str | None:
+        """The dtype of the weights, if known."""
+        return self.backend.dtype
+
+    @property
+    def target_languages(self) -> Sequence[str]:
+        """The languages that a source may begin with."""
+        return self.backend.target_languages
+
+    @property
     def model(self) -> "Transformer":
         """The first Keras model."""
         if not self.models:
@@ -145,7 +157,7 @@ class Translator:
         return f"{type(self).__name__}({languages}, search={self.search})"
 
     def check_languages(self, texts: Sequence[str], first: int = 1) -> None:
-        """Raises as `Tokenizer.check_languages`."""
+        """Raises InputError for texts with an unknown or missing language."""
         if self.tokenizer is None:  # a served model may have a default
             check_languages(self.target_languages, False, texts, first)
         else:
@@ -159,8 +171,7 @@ class Translator:
                 f"Received: a corpus for {task.name}"
             )
         translator = copy.copy(self)
-        translator.backend = copy.copy(self.backend)
-        translator.backend.task = task
+        translator.backend = self.backend.with_task(task)
         return translator
 
     def __call__(self, texts: Any) -> str | list[str]:
@@ -199,18 +210,21 @@ class Translator:
 
         Raises:
             InputError: If a text is not valid Unicode, a number is not a
-                positive integer, or the model does not support prefixes.
-            ValueError: If the numbers of texts and prefixes differ.
+                positive integer, the numbers of texts and prefixes differ, or
+                the model does not support prefixes.
         """
         texts, is_single = read_texts(texts)
-        prefixes = [""] * len(texts) if prefixes is None else prefixes
-        prefixes, _ = read_texts(prefixes, "prefixes")
+        if prefixes is None:
+            prefixes = [""] * len(texts)
+        else:
+            prefixes = read_targets(prefixes, "prefixes", texts, is_single)
         self.check_languages(texts)
-        pairs = self.backend.encode(texts, prefixes, are_prefixes=True)
-        lengths = [len(pair.source) for pair in pairs]
+        sources = self.backend.encode_sources(texts)
+        prefixes = self.backend.encode_prefixes(prefixes)
+        pairs = list(map(EncodedPair, texts, sources, prefixes))
         translate = self.backend.translate
         translations = self._in_batches(
-            translate, pairs, lengths, batch_tokens, workers, progress
+            translate, pairs, sources, batch_tokens, workers, progress
         )
         differ = self.task.numbers_differ
         translations = [
@@ -284,15 +298,13 @@ class Translator:
             A `Score` for a single pair, else a list with one per pair.
 
         Raises:
-            InputError: If a text is invalid or longer than the model reads.
-            ValueError: If the numbers of sources and targets differ.
+            InputError: If a text is invalid or longer than the model reads, or
+                the numbers of sources and targets differ.
         """
         sources, is_single = read_texts(sources, "sources")
-        targets, _ = read_texts(targets, "targets")
+        targets = read_targets(targets, "targets", sources, is_single)
         self.check_languages(sources)
-        pairs = self.backend.encode(sources, targets, are_prefixes=False)
-        lengths = [len(pair.target) for pair in pairs]
-        scores = self._in_batches(self.backend.score, pairs, lengths, **options)
+        _, scores = self._score_pairs(sources, targets, **options)
         if None in scores:
             raise InputError(
                 "A text to score must not be longer than the model reads. "
@@ -305,19 +317,26 @@ class Translator:
         self, sources: Sequence[str], targets: Sequence[str], **options: Any
     ) -> list[Score | None]:
         """Does what `score` does, but with None for empty or too long pairs."""
-        pairs = self.backend.encode(sources, targets, are_prefixes=False)
-        lengths = [len(pair.target) for pair in pairs]
-        scores = self._in_batches(self.backend.score, pairs, lengths, **options)
+        pairs, scores = self._score_pairs(sources, targets, **options)
         return [
             score if pair.source and pair.target else None
             for pair, score in zip(pairs, scores, strict=True)
         ]
 
+    def _score_pairs(
+        self, texts: Sequence[str], targets: Sequence[str], **options: Any
+    ) -> tuple[list[EncodedPair], list[Score | None]]:
+        sources = self.backend.encode_sources(texts)
+        targets = self.backend.encode_targets(targets)
+        pairs = list(map(EncodedPair, texts, sources, targets))
+        score = self.backend.score
+        return pairs, self._in_batches(score, pairs, targets, **options)
+
     def _in_batches(
         self,
         function: Callable[[Sequence[Any], int], list[Any]],
         pairs: Sequence[Any],
-        lengths: Sequence[int],
+        encoded: Sequence[Any],
         batch_tokens: int | None = None,
         workers: int | None = None,
         progress: Callable[[int], Any] | None = None,
@@ -329,6 +348,7 @@ class Translator:
         fields.check_values(is_count, batch_tokens=tokens, workers=workers)
         workers = min(workers, len(pairs)) or 1
         largest = min(self.max_batch_size, math.ceil(len(pairs) / workers))
+        lengths = [len(x) for x in encoded]
         batches = self.backend.make_batches(lengths, tokens, largest)
 
         def call(rows: Sequence[int]) -> list[Any]:
@@ -359,42 +379,19 @@ class Translator:
             InputError: If the text is empty or longer than the model reads,
                 there is no such translation, or the model is an export.
         """
-        from keras.ops import convert_to_numpy
-
         model = self.model
         text, source = self.read_one(text)
-        _, result = self.backend.search_ids([source], [[]])
-        lengths = result.lengths[0]
-        is_index = fields.integer_from(0, np.count_nonzero(lengths) - 1)
-        fields.check_values(is_index, hypothesis=hypothesis)
-        ids = result.ids[0, hypothesis, : lengths[hypothesis]]
-        output, _ = self.task.decode(self.tokenizer, ids, text)
-        source = [*source, self.tokenizer.source_eos_id]
-        target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
-        scores = model.attention_scores(
-            np.array([source], np.int32), np.array([target], np.int32)
-        )
-        return TranslationAttention(
-            source=text,
-            output=output,
-            source_tokens=self.tokenizer.source.pieces(source),
-            target_tokens=self.tokenizer.target.pieces(target),
-            source_words=self.tokenizer.source.words(source),
-            target_words=self.tokenizer.target.words(target),
-            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
-            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
-            cross=[convert_to_numpy(x[0]) for x in scores.cross],
-        )
+        return self.backend.attention(model, text, source, hypothesis)
 
     def read_one(self, text: Any) -> tuple[str, list[int]]:
         """Returns a text that the model can read whole, and its ids."""
         text = read_text(text, "text")
         self.check_languages([text])
-        (pair,) = self.backend.encode([text], [""], are_prefixes=True)
+        (ids,) = self.backend.encode_sources([text])
         limit = self.max_length - 1  # the end token follows
-        if not 1 <= len(pair.source) <= limit:
+        if not 1 <= len(ids) <= limit:
             raise InputError(
                 f"The text must have 1 to {limit} tokens. Received: "
-                f"{len(pair.source)} tokens"
+                f"{len(ids)} tokens"
             )
-        return text, pair.source
+        return text, ids

@@ -191,7 +191,7 @@ class Run:
             )
         return tokenizer
 
-    @functools.cached_property
+    @property
     def request(self) -> dict[str, Any]:
         """The arguments of its training; {} for an imported model."""
         file = self.path / "train.yaml"

@@ -41,7 +41,7 @@ def check_languages(
     sources: Iterable[str] | None,
     first: int,
 ) -> None:
-    """Implements `Tokenizer.check_languages`."""
+    """Raises InputError for a source with an unknown or missing language."""
     if not languages:
         return
     problem = "no target language" if is_needed and sources is None else None

@@ -1,7 +1,7 @@
 """Converts texts that callers pass to Python strings."""
 
 import reprlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,6 +25,21 @@ def read_texts(texts: Any, name: str = "texts") -> tuple[list[str], bool]:
     if isinstance(texts, str | bytes) or not isinstance(texts, Iterable):
         return [read_text(texts, name)], True
     return [read_text(t, f"{name}[{i}]") for i, t in enumerate(texts)], False
+
+
+def read_targets(
+    targets: Any, name: str, sources: Sequence[str], is_single: bool
+) -> list[str]:
+    """Returns one text for each source, which are results of `read_texts`."""
+    targets, is_text = read_texts(targets, name)
+    expected = "one text" if is_single else f"a list of {len(sources)}"
+    received = "one text" if is_text else f"a list of {len(targets)}"
+    if received != expected:
+        raise InputError(
+            f"must be {expected}, as the sources are. Received: {received}",
+            argument=name,
+        )
+    return targets
 
 
 def read_text(value: Any, name: str) -> str:

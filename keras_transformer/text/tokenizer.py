@@ -102,11 +102,11 @@ class Tokenizer:
         symbols: Sequence[str] = (),
         tags: Sequence[str] = (),
     ) -> "Tokenizer":
-        """Trains one vocabulary by byte-pair encoding, always the same.
+        """Trains one byte-pair vocabulary for sources and targets.
 
-        The ids 0 to 3 are padding, unknown, start and end. Characters that are
-        not in the vocabulary are encoded as UTF-8 bytes, so that no text
-        becomes unknown.
+        The result is deterministic. The ids 0 to 3 are padding, unknown, start
+        and end. Characters that are not in the vocabulary are encoded as UTF-8
+        bytes, so that no text becomes unknown.
 
         Text is normalized to Unicode NFC, but several combining marks keep
         their order unless Unicode has one character for the letter with all of
@@ -120,7 +120,7 @@ class Tokenizer:
                 than 0.001% of it), and merges, which contain no digits.
             max_sentences: A larger corpus is reduced to a random sample of
                 this many lines.
-            symbols: Further pieces, which no text is tokenized to.
+            symbols: Extra control pieces. Text never produces them.
             tags: Pieces that texts may begin with, as `"<bt>"` and `">>fra<<"`.
 
         Raises:

@@ -159,16 +159,14 @@ def load_processor(model: bytes) -> Any:
 
     processor = sentencepiece.SentencePieceProcessor()
     try:
-        # Empty bytes parse as a model without a vocabulary.
-        if model and processor.LoadFromSerializedProto(model):
-            return processor
-    except RuntimeError:
-        pass
-    raise InputError(
-        "A tokenizer must be a serialized SentencePiece model. "
-        f"Received: {len(model)} bytes that cannot be parsed. Copy the file "
-        "again, or train a new one."
-    )
+        processor.LoadFromSerializedProto(model)
+    except RuntimeError as error:  # also for empty bytes
+        raise InputError(
+            "A tokenizer must be a serialized SentencePiece model. "
+            f"Received: {len(model)} bytes that cannot be parsed. Copy the "
+            "file again, or train a new one."
+        ) from error
+    return processor
 
 
 def parse_model(model: bytes) -> Any:

@@ -51,7 +51,7 @@ def served(translator):
 
     metadata = {"languages": ["deu", "fra"], "num_translations": 1}
     backend = ServedBackend(predict, "imported", functions, metadata)
-    return kt.Translator(backend, tokenizer=None)
+    return kt.Translator.served(backend)
 
 
 def test_translations(translator, served):

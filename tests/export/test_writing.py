@@ -120,8 +120,7 @@ def test_dtypes_of_a_format(fake, tmp_path):
 
 def test_parsers_are_not_exported(fake, tmp_path):
     parser = copy.copy(fake)
-    parser.backend = copy.copy(fake.backend)
-    parser.backend.task = ParsingTask()
+    parser.backend = fake.backend.with_task(ParsingTask())
     with pytest.raises(InputError, match="parsing"):
         write(parser, tmp_path / "new")
 

@@ -150,7 +150,6 @@ def test_a_damaged_saved_model(tmp_path, exported):
     (folder / "saved_model.pb").write_bytes(b"damaged")
     with pytest.raises(InputError, match=str(folder)):
         kt.open_translator(folder)
-    metadata = folder / "assets.extra" / "keras_transformer.json"
-    metadata.unlink()
-    with pytest.raises(InputError, match=metadata.name):
+    (folder / "assets.extra" / "keras_transformer.json").unlink()
+    with pytest.raises(InputError, match=f"{folder}.*different program"):
         kt.open_translator(folder)

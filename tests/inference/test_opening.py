@@ -134,6 +134,8 @@ def test_options_for_runs(export, options):
 def test_an_export_is_used_alone(run, litert):
     with pytest.raises(InputError, match=f"{run.path}, {litert}"):
         kt.open_translator([run.path, litert])
+    with pytest.raises(InputError, match=f"grpc://a:1/b, {run.path}"):
+        kt.open_translator(["grpc://a:1/b", run.path])
 
 
 @pytest.mark.parametrize(
@@ -144,7 +146,7 @@ def test_an_export_is_used_alone(run, litert):
             dict(search=BeamSearch()),
             "SavedModel keeps.*BeamSearch",
         ),
-        ("litert", dict(search=Sampling()), "Sampling"),
+        ("litert", dict(search=Sampling()), "Sampling.*Open its run,"),
         ("litert", dict(search=BeamSearch(5)), "beam_size.*exported.*5"),
         ("litert", dict(search=BeamSearch(no_repeat_ngram=2)), "ngram.*2"),
     ],

@@ -16,10 +16,9 @@ class Calls(Translator):
 
     def __init__(self, *signatures, count=2, **metadata):
         metadata["num_translations"] = 2
-        backend = ServedBackend(
+        self.backend = ServedBackend(
             self._answer, "calls", signatures, metadata, num_translations=count
         )
-        super().__init__(backend, tokenizer=None)
         self.calls = []
 
     def _answer(self, signature, inputs):

@@ -1,6 +1,8 @@
 """Arguments, batches, documents and scores, without a model."""
 
+import copy
 import functools
+import pickle
 import threading
 import time
 
@@ -112,7 +114,7 @@ def test_prefixes(fake):
     found = fake.translate(["a", "b"], prefixes=iter(["x", ""]))
     assert [x.texts[0] for x in found] == ["xA", "B"]
     assert fake.translate("a", prefixes="x").texts == ["xA"]
-    with pytest.raises(ValueError, match="shorter"):
+    with pytest.raises(InputError, match="a list of 2.*a list of 1$"):
         fake.translate(["a", "b"], prefixes=["x"])
 
 
@@ -161,8 +163,9 @@ def test_scores(fake):
     assert fake.score("a", b"x") == expected[0]
     assert fake.score([], []) == []
     assert finished == [2]
-    with pytest.raises(ValueError, match="shorter"):
-        fake.score(["a"], [])
+    for sources, targets in ((["a"], []), ("a", ["x"]), (["a"], "x")):
+        with pytest.raises(InputError, match="^targets must"):
+            fake.score(sources, targets)
 
 
 def test_pairs_that_are_too_long_to_score():
@@ -190,6 +193,13 @@ def test_a_corpus_for_a_different_task(fake):
     assert parser.task.split_words
     with pytest.raises(InputError, match="a corpus for parsing"):
         fake.for_corpus(ParsingTask())
+
+
+@pytest.mark.parametrize("copied", [pickle.dumps, copy.deepcopy])
+def test_processes_do_not_share_a_translator(fake, copied):
+    assert copy.copy(fake)("a") == "A"
+    with pytest.raises(TypeError, match="kt.open_translator"):
+        copied(fake)
 
 
 def test_attention_needs_layers(fake):

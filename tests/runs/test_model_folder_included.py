@@ -86,6 +86,12 @@ def test_its_run_translates_alike(translator):
     assert kt.open_translator(run.path)(list(sources)) == list(expected)
 
 
+def test_errors_name_its_run():
+    for options in (dict(search=kt.BeamSearch(12)), dict(checkpoint="best")):
+        with pytest.raises(kt.InputError, match=f"its run {FOLDER / 'run'}"):
+            kt.open_translator("en-de", **options)
+
+
 def test_card_names_licence_and_source():
     card = " ".join((FOLDER / "README.md").read_text("utf-8").split())
     assert "CC BY 2.0" in card

@@ -59,7 +59,7 @@ def test_the_request_has_the_names_of_flags(run):
     run.save_request(given)
     flags = yaml.safe_load((run.path / "train.yaml").read_text("utf-8"))
     assert list(flags) == ["data", "max-length", "corpora"]
-    assert Run.open(run.path).request == request
+    assert Run.open(run.path).request == run.request == request
     for damaged in ("[" * 9_999, "data"):
         (run.path / "train.yaml").write_text(damaged)
         with pytest.raises(InputError, match="train.yaml"):
