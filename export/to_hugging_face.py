@@ -247,7 +247,7 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     values = to_numpy(bias).copy()
     values[banned] = 0 if original is None else to_numpy(original)[banned]
     bias.assign(values)
-    tokenizer = read.vocabulary
+    tokenizer = read.tokenizer
     # In transformers, users write the language token.
     tags = translator.tokenizer.default_tags
     tokenizer = Tokenizer(tokenizer.source, tokenizer.target, default_tags=tags)
