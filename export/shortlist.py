@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 from collections.abc import Iterable, Sequence
 
 import numpy as np
@@ -54,7 +55,7 @@ def read_lexicon(tokenizer: Tokenizer, file: str | os.PathLike) -> Shortlist:
     target_ids = {x: i for i, x in enumerate(tokenizer.target.pieces())}
     rows = []
     for line in read_lines(file):
-        target, source, probability = line.split(" ")
+        target, source, probability = re.findall(r"\S+", line, re.ASCII)
         if source in source_ids and target in target_ids:  # or NULL, no word
             row = source_ids[source], target_ids[target], float(probability)
             rows.append(row)

@@ -7,7 +7,6 @@ import zipfile
 from collections.abc import Iterator
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 from sentencepiece import SentencePieceProcessor
 
@@ -37,11 +36,14 @@ def save_argos(
     """
     files.check_output(path, [".argosmodel"])
     files.check_free(path)
+    problems = _find_problems(translator)
+    writing.check_model(translator, "argos", dtype, problems)
     source, target = translator.languages
-
-    def write(folder: Path) -> dict[str, Any]:
-        model = translator.tokenizer.source.model
-        (folder / "sentencepiece.model").write_bytes(model)
+    with tempfile.TemporaryDirectory() as temporary:
+        folder = Path(temporary, f"keras-transformer-{source}_{target}")
+        folder.mkdir()
+        pieces = folder / "sentencepiece.model"
+        pieces.write_bytes(translator.tokenizer.source.model)
         package = {
             # Exceeds the versions of published packages.
             "package_version": f"{date.today():%Y.%m.%d}",
@@ -53,19 +55,14 @@ def save_argos(
             "type": "translate",
         }
         files.write_json(folder / "metadata.json", package)
-        return to_ctranslate2.write_model(translator, dtype, folder / "model")
-
-    def open_written(folder: Path) -> Any:
-        file = str(folder / "sentencepiece.model")
-        split = SentencePieceProcessor(model_file=file, out_type=str).encode
-        return to_ctranslate2.open_written(translator, split, folder / "model")
-
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary, f"keras-transformer-{source}_{target}")
-        problems = _find_problems(translator)
-        writing.write_export(
-            translator, folder, "argos", dtype, write, open_written, problems
-        )
+        model = folder / "model"
+        metadata = to_ctranslate2.write_model(translator, dtype, model)
+        writing.write_metadata(folder, translator, metadata)
+        writing.write_readme(folder, "argos")
+        processor = SentencePieceProcessor(model_file=str(pieces), out_type=str)
+        split = processor.encode
+        written = to_ctranslate2.open_written(translator, split, model)
+        writing.check_results(written, translator, "argos", dtype)
         with files.atomic_write(path) as out, zipfile.ZipFile(out, "w") as file:
             for part in sorted(folder.rglob("*")):
                 file.write(part, part.relative_to(temporary))

@@ -6,7 +6,6 @@ cross-attention.
 """
 
 import collections
-import functools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -23,6 +22,7 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.model import Transformer
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
@@ -63,22 +63,23 @@ def save_ctranslate2(
     """
     tokenizer = translator.tokenizer
 
-    def write(folder: Path) -> dict[str, Any]:
-        tokenizer.save_files(folder)
-        if shortlist is not None:
-            mapping = _vocabulary_map(shortlist, tokenizer)
-            (folder / "vmap.txt").write_text(mapping, "utf-8")
-        return write_model(translator, dtype, folder)
-
     def split(texts: Sequence[str]) -> list[list[str]]:
         ids = tokenizer.encode_sources(texts)
         return list(map(tokenizer.source.pieces, ids))
 
-    opened = functools.partial(open_written, translator, split)
     problems = find_problems(translator)
-    return writing.write_export(
-        translator, path, "ctranslate2", dtype, write, opened, problems
-    )
+    writing.check_model(translator, "ctranslate2", dtype, problems)
+    with atomic_folder(path) as folder:
+        tokenizer.save_files(folder)
+        if shortlist is not None:
+            mapping = _vocabulary_map(shortlist, tokenizer)
+            (folder / "vmap.txt").write_text(mapping, "utf-8")
+        metadata = write_model(translator, dtype, folder)
+        writing.write_metadata(folder, translator, metadata)
+        writing.write_readme(folder, "ctranslate2")
+        written = open_written(translator, split, folder)
+        writing.check_results(written, translator, "ctranslate2", dtype)
+    return Path(path)
 
 
 def find_problems(translator: Translator) -> Iterator[str]:

@@ -6,7 +6,6 @@ has all biases; missing ones become 0.
 """
 
 import dataclasses
-import functools
 import os
 import re
 from collections.abc import Iterator
@@ -24,7 +23,7 @@ from keras_transformer.decoding.settings import BeamSearch, converted
 from keras_transformer.export import writing
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
-from keras_transformer.support.files import write_json
+from keras_transformer.support.files import atomic_folder, write_json
 from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
 
@@ -67,8 +66,9 @@ def save_huggingface(
             support the model.
         RuntimeError: If `keras_transformer.convert` reads a different model.
     """
-
-    def write(folder: Path) -> dict[str, Any]:
+    problems = _problems(translator)
+    writing.check_model(translator, "huggingface", dtype, problems)
+    with atomic_folder(path) as folder:
         files = _tokenizer_files(translator)
         files["config.json"] = _config(translator.model.config, dtype)
         files["generation_config.json"] = _generation(translator)
@@ -77,16 +77,13 @@ def save_huggingface(
         tokenizer = translator.tokenizer
         (folder / "source.spm").write_bytes(tokenizer.source.model)
         (folder / "target.spm").write_bytes(tokenizer.target.model)
-        (folder / "README.md").write_text(_CARD, "utf-8")
         tensors = _tensors(translator.model, dtype)
         save_file(tensors, folder / "model.safetensors", {"format": "pt"})
-        return {"dtype": dtype}
-
-    opened = functools.partial(_open_written, translator)
-    problems = _problems(translator)
-    return writing.write_export(
-        translator, path, "huggingface", dtype, write, opened, problems
-    )
+        writing.write_metadata(folder, translator, {"dtype": dtype})
+        writing.write_readme(folder, "huggingface", _CARD)
+        written = _open_written(translator, folder)
+        writing.check_results(written, translator, "huggingface", dtype)
+    return Path(path)
 
 
 def _problems(translator: Translator) -> Iterator[str]:
@@ -250,7 +247,7 @@ def _open_written(translator: Translator, folder: Path) -> Translator:
     values = to_numpy(bias).copy()
     values[banned] = 0 if original is None else to_numpy(original)[banned]
     bias.assign(values)
-    tokenizer = read.vocabulary
+    tokenizer = read.tokenizer
     # In transformers, users write the language token.
     tags = translator.tokenizer.default_tags
     tokenizer = Tokenizer(tokenizer.source, tokenizer.target, default_tags=tags)

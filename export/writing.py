@@ -1,8 +1,7 @@
-"""Writes exports of every format: write, open the result, compare."""
+"""What all formats share: checks, metadata, and the comparison."""
 
 import dataclasses
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -12,7 +11,7 @@ from keras_transformer.inference.exports import METADATA_FILE
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.files import atomic_folder, write_json
+from keras_transformer.support.files import write_json
 
 
 class Format(NamedTuple):
@@ -46,35 +45,29 @@ A model for {0.system}, exported by keras-transformer {1}. The file
 """
 
 
-def write_export(
+def check_model(
     translator: Translator,
-    path: str | os.PathLike,
     format: str,
-    dtype: str | None,
-    write: Callable[[Path], Mapping[str, Any]],
-    open_written: Callable[[Path], Any],
+    dtype: str | None = None,
     problems: Iterable[str] = (),
-) -> Path:
-    """Writes a translator into a new folder, and verifies the result.
+) -> None:
+    """Raises InputError unless a translator can be exported to a format.
 
-    `dtype` is the dtype of the stored weights; None: the model's.
-    `write` writes the files and returns metadata.
-    `open_written` opens the folder, and returns an object with the methods
-    `score` and, unless the format has its own search, `translate`.
-    `problems` are the properties that the format does not support.
+    `dtype` is the dtype of the stored weights; None: the model's. `problems`
+    are the properties of the model that the format does not support.
     """
     if not translator.models:
         raise InputError(
             "Only runs can be exported. Received: an export. Open the run that "
             "it was made from."
         )
-    dtype = dtype or translator.model.compute_dtype
     received = ", ".join(problems)
     if received:
         raise InputError(
             f"{FORMATS[format].system} does not support this model. Received: "
             f"{received}. Export a SavedModel instead."
         )
+    dtype = dtype or translator.model.compute_dtype
     check_values(one_of(*FORMATS[format].tolerances), dtype=dtype)
     if not translator.task.targets_are_text:
         raise InputError(
@@ -82,29 +75,6 @@ def write_export(
             f"{translator.task.name}. Use its run folder instead."
         )
     translator.tokenizer.check_languages()
-    with atomic_folder(path) as folder:
-        metadata = {
-            "keras_transformer": __version__,
-            "tokenizer_sha256": translator.tokenizer.digest,
-            "models": len(translator.models),
-            "dtype": translator.dtype,
-            "search": dataclasses.asdict(translator.search),
-            "num_translations": translator.num_translations,
-            "max_length": translator.max_length,
-            "runs": [run.metadata(x) for run, x in translator.checkpoints],
-            **write(folder),
-        }
-        file = folder / METADATA_FILE
-        if format == "saved-model":
-            file = folder / "assets.extra" / METADATA_FILE
-            file.parent.mkdir(exist_ok=True)
-        else:
-            # Appends, since a format may begin the README.
-            with open(folder / "README.md", "a", encoding="utf-8") as text:
-                text.write(_README.format(FORMATS[format], __version__, format))
-        write_json(file, metadata)
-        _check_results(open_written(folder), translator, format, dtype)
-    return Path(path)
 
 
 def single_model_problems(translator: Translator) -> Iterator[str]:
@@ -116,14 +86,43 @@ def single_model_problems(translator: Translator) -> Iterator[str]:
         yield f"attention_window={config.attention_window}"
 
 
-def _check_results(
-    written: Any, translator: Translator, format: str, dtype: str
+def write_metadata(
+    folder: Path, translator: Translator, values: Mapping[str, Any]
 ) -> None:
-    """Raises RuntimeError unless an export gives the translator's results."""
-    dtypes = {dtype, translator.model.compute_dtype}
+    """Writes what an export records, with the values of its format."""
+    metadata = {
+        "keras_transformer": __version__,
+        "tokenizer_sha256": translator.tokenizer.digest,
+        "models": len(translator.models),
+        "dtype": translator.dtype,
+        "search": dataclasses.asdict(translator.search),
+        "num_translations": translator.num_translations,
+        "max_length": translator.max_length,
+        "runs": [run.metadata(x) for run, x in translator.checkpoints],
+        **values,
+    }
+    write_json(folder / METADATA_FILE, metadata)
+
+
+def write_readme(folder: Path, format: str, start: str = "") -> None:
+    """Writes README.md, which begins with a format's own text."""
+    text = _README.format(FORMATS[format], __version__, format)
+    (folder / "README.md").write_text(start + text, "utf-8")
+
+
+def check_results(
+    written: Any, translator: Translator, format: str, dtype: str | None = None
+) -> None:
+    """Raises RuntimeError unless an export gives the translator's results.
+
+    `written` is the opened export: it has the method `score` and, unless the
+    format has its own search, `translate`.
+    """
+    model_dtype = translator.model.compute_dtype
+    dtypes = {dtype or model_dtype, model_dtype}
     tolerance = max(FORMATS[format].tolerances[x] for x in dtypes)
-    # A character of these texts makes at most one token.
-    texts = [text[: (translator.max_length - 1) // 2] for text in PROBES]
+    # A character makes at most one token; there are also tags and ends.
+    texts = [text[: max(translator.max_length - 4, 1)] for text in PROBES]
     sources = [source for source in texts for _ in texts]
     targets = texts * len(texts)
     scores = translator.score(sources, targets)

@@ -10,7 +10,7 @@ from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, check_free
 from keras_transformer.support.logs import progress_bar
-from keras_transformer.support.startup import import_tensorflow_quietly
+from keras_transformer.support.startup import require_tensorflow
 
 
 def average(
@@ -23,7 +23,7 @@ def average(
     """
     check_free(output)
     paths = choose_checkpoints(run, last)
-    import_tensorflow_quietly()
+    require_tensorflow()
     from keras_transformer.model import Transformer
 
     model = Transformer(run.config)

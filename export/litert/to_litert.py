@@ -1,7 +1,6 @@
 """Exports a `Translator` to a folder for LiteRT, and verifies it."""
 
 import dataclasses
-import functools
 import hashlib
 import os
 import tempfile
@@ -13,13 +12,14 @@ import numpy as np
 import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch, converted
+from keras_transformer.export import writing
 from keras_transformer.export.litert import flatbuffer, graph
-from keras_transformer.export.writing import write_export
 from keras_transformer.inference.exports import MODEL_FILE
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
+from keras_transformer.support.files import atomic_folder
 
 
 def save_litert(
@@ -58,8 +58,8 @@ def save_litert(
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:
         problems.append("an ensemble with a shortlist")
-
-    def write(folder: Path) -> dict[str, Any]:
+    writing.check_model(translator, "litert", dtype, problems)
+    with atomic_folder(path) as folder:
         search = converted(translator.search, BeamSearch)
         largest_beam_size = max(search.beam_size, 4)
         special_ids = translator.engine.special_ids
@@ -77,7 +77,7 @@ def save_litert(
         translator.tokenizer.save_files(folder)
         if shortlist:
             _write_shortlist(folder, shortlist, translator.model, candidates)
-        return {
+        metadata = {
             "tensorflow": tf.__version__,
             "dtype": dtype,
             "search": dataclasses.asdict(search),
@@ -86,12 +86,12 @@ def save_litert(
             "largest_beam_size": largest_beam_size,
             **special_ids._asdict(),
         }
-
-    # With a shortlist, translations may differ.
-    open_written = functools.partial(open_translator, shortlist=False)
-    return write_export(
-        translator, path, "litert", dtype, write, open_written, problems
-    )
+        writing.write_metadata(folder, translator, metadata)
+        writing.write_readme(folder, "litert")
+        # With a shortlist, translations may differ.
+        written = open_translator(folder, shortlist=False)
+        writing.check_results(written, translator, "litert", dtype)
+    return Path(path)
 
 
 def _write_shortlist(

@@ -10,17 +10,18 @@ import os
 from collections.abc import Callable, Iterable
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import tensorflow as tf
 
 from keras_transformer.decoding.limits import longest_outputs
 from keras_transformer.decoding.settings import BeamSearch, Search, converted
+from keras_transformer.export import writing
 from keras_transformer.export.saved_model.text_graph import TextGraph
-from keras_transformer.export.writing import write_export
 from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.support.files import atomic_folder
 
 _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)  # to about 100 tokens
@@ -73,23 +74,26 @@ def save(
         InputError: If `path` exists or a signature is unknown.
         RuntimeError: If the SavedModel gives different results.
     """
-
-    def write(folder: Path) -> dict[str, Any]:
+    writing.check_model(translator, "saved-model")
+    with atomic_folder(path) as folder:
         # A plain module: a Keras model's weights would be written twice.
         module = Signatures(translator)
-        module.functions = functions = module.make(signatures)
+        functions = module.make(signatures)
+        module.functions = functions
         tf.saved_model.save(module, folder, signatures=functions)
+        assets = folder / "assets.extra"
+        assets.mkdir()
         if importlib.util.find_spec("tensorflow_serving") is not None:
-            _write_warmup(folder, Path(path).resolve().parent.name, functions)
-        return {
+            _write_warmup(assets, Path(path).resolve().parent.name, functions)
+        metadata = {
             "tensorflow": tf.__version__,
             "signatures": sorted(functions),
             "languages": list(translator.tokenizer.languages),
         }
-
-    return write_export(
-        translator, path, "saved-model", None, write, open_translator
-    )
+        writing.write_metadata(assets, translator, metadata)
+        written = open_translator(folder)
+        writing.check_results(written, translator, "saved-model")
+    return Path(path)
 
 
 def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
@@ -97,9 +101,8 @@ def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
     from tensorflow_serving.apis import prediction_log_pb2
 
     names = [name for name in signatures if len(SIGNATURES[name]) == 1]
-    file = folder / "assets.extra" / "tf_serving_warmup_requests"
-    file.parent.mkdir()
-    with tf.io.TFRecordWriter(str(file)) as writer:
+    file = str(folder / "tf_serving_warmup_requests")
+    with tf.io.TFRecordWriter(file) as writer:
         for name, text, size in product(names, _WARMUP_TEXTS, (1, 8)):
             log = prediction_log_pb2.PredictionLog()
             request = log.predict_log.request
@@ -107,6 +110,14 @@ def _write_warmup(folder: Path, model: str, signatures: Iterable[str]) -> None:
             request.model_spec.signature_name = name
             request.inputs["text"].CopyFrom(tf.make_tensor_proto([text] * size))
             writer.write(log.SerializeToString())
+
+
+class _Rows(NamedTuple):
+    """The ids of texts, padded."""
+
+    ids: tf.Tensor  # [B, S]
+    lengths: tf.Tensor  # [B]
+    is_cut: tf.Tensor  # [B]
 
 
 class Signatures(tf.Module):
@@ -131,9 +142,8 @@ class Signatures(tf.Module):
         for name in names:
             check_values(one_of(*SIGNATURES), signatures=name)
             method = getattr(self, f"_{name}")
-            functions[name] = tf.function(
-                method, SIGNATURES[name], autograph=False
-            )
+            inputs = SIGNATURES[name]
+            functions[name] = tf.function(method, inputs, autograph=False)
         return functions
 
     def _serving_default(self, text: tf.Tensor) -> Tensors:
@@ -168,30 +178,31 @@ class Signatures(tf.Module):
         details: bool = False,  # lengths and pieces
     ) -> Tensors:
         def translate(text: tf.Tensor, prefix: tf.Tensor) -> Tensors:
-            source, source_lengths, source_cut = self._source(text)
-            ids = self.text.target_ids(prefix)
-            prefix, prefix_lengths, prefix_cut = self._padded(ids)
+            ids = self.text.source_ids(text)
+            sources = self._padded(ids, self._tokenizer.source_eos_id)
+            prefixes = self._padded(self.text.target_ids(prefix))
             pad_id = self._tokenizer.pad_id
             # Some imported models end their sources with padding.
             end = int(self._tokenizer.source_eos_id != pad_id)
             limits = longest_outputs(
                 tf,
-                source_lengths=tf.cast(source_lengths - 1 + end, tf.float32),
-                prefix_lengths=tf.cast(prefix_lengths, tf.float32),
+                source_lengths=tf.cast(sources.lengths - 1 + end, tf.float32),
+                prefix_lengths=tf.cast(prefixes.lengths, tf.float32),
                 length_factor=search.length_factor,
                 extra_length=tf.cast(search.extra_length, tf.float32),
                 max_length=self._engine.max_length,
             )
             limits = tf.cast(limits, tf.int32)
-            search_tensors = self._engine.graphs.search_tensors
-            result = search_tensors(source, prefix, limits, search, count)
-            is_empty = source_lengths[:, None] == 1  # the end token alone
+            result = self._engine.graphs.search_tensors(
+                sources.ids, prefixes.ids, limits, search, count
+            )
+            is_empty = sources.lengths[:, None] == 1  # the end token alone
             ids = tf.where(is_empty[..., None], pad_id, result.ids)
             lengths = tf.where(is_empty, 0, result.lengths)
             columns = {
                 "translations": self.text.texts(ids),
                 "scores": tf.where(is_empty, 0.0, result.scores),
-                "source_truncated": source_cut | prefix_cut,
+                "source_truncated": sources.is_cut | prefixes.is_cut,
                 "at_length_limit": lengths[:, 0] >= limits,
             }
             if details:
@@ -205,45 +216,39 @@ class Signatures(tf.Module):
         return self._in_slices(translate, per_text, text, prefix)
 
     def _score(self, text: tf.Tensor, translation: tf.Tensor) -> Tensors:
-        source, source_lengths, source_cut = self._source(text)
+        ids = self.text.source_ids(text)
+        sources = self._padded(ids, self._tokenizer.source_eos_id)
         ids = self.text.target_ids(translation)
-        labels, lengths, cut = self._padded(ids, self._tokenizer.eos_id)
-        per_text = tf.maximum(tf.shape(labels)[1], 1)
+        targets = self._padded(ids, self._tokenizer.eos_id)
+        per_text = tf.maximum(tf.shape(targets.ids)[1], 1)
         compute = self._engine.token_log_probs
-        log_probs = self._in_slices(compute, per_text, source, labels)
+        log_probs = self._in_slices(compute, per_text, sources.ids, targets.ids)
         # The empty translation of an empty source is certain.
-        has_tokens = (source_lengths > 1) | (lengths > 1)
+        has_tokens = (sources.lengths > 1) | (targets.lengths > 1)
         log_probs = tf.where(has_tokens[:, None], log_probs, 0.0)
         total = tf.reduce_sum(log_probs, axis=1)
-        count = tf.cast(lengths, tf.float32)
+        count = tf.cast(targets.lengths, tf.float32)
         return {
             "token_log_probs": log_probs,
             "scores": total / self._search.penalty(count),
             "log_probs": total,
             "perplexities": tf.exp(-total / count),
-            "lengths": lengths,
-            "pieces": self.text.joined_pieces(labels),
-            "source_truncated": source_cut,
-            "translation_truncated": cut,
+            "lengths": targets.lengths,
+            "pieces": self.text.joined_pieces(targets.ids),
+            "source_truncated": sources.is_cut,
+            "translation_truncated": targets.is_cut,
         }
 
-    def _source(self, text: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Applies `_padded` to sources with their end tokens."""
-        ids = self.text.source_ids(text)
-        return self._padded(ids, self._tokenizer.source_eos_id)
-
-    def _padded(
-        self, ids: tf.RaggedTensor, end_id: int | None = None
-    ) -> tuple[tf.Tensor, ...]:
-        """Returns ids `[B, S]`, lengths `[B]`, and which texts were cut."""
+    def _padded(self, ids: tf.RaggedTensor, end_id: int | None = None) -> _Rows:
+        """Cuts long rows, and adds the end tokens and padding."""
         # Leaves room for the end token, and after a prefix for one more.
         num_ends = 0 if end_id is None else 1
         longest = max(self._engine.max_length - 2 + num_ends, 0)
-        cut = ids.row_lengths() > longest
+        is_cut = ids.row_lengths() > longest
         ends = tf.fill([ids.nrows(), num_ends], end_id or 0)
         ids = tf.concat([ids[:, :longest], ends], axis=1)
         lengths = tf.cast(ids.row_lengths(), tf.int32)
-        return ids.to_tensor(self._tokenizer.pad_id), lengths, cut
+        return _Rows(ids.to_tensor(self._tokenizer.pad_id), lengths, is_cut)
 
     def _in_slices(
         self,

@@ -2,18 +2,16 @@
 
 import logging
 import os
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from keras_transformer import __version__
-from keras_transformer.convert import (
-    from_hugging_face,
-    from_marian,
-    from_opennmt_tf,
-    hub,
-)
+from keras_transformer.convert import hub
 from keras_transformer.convert.foreign_model import ForeignModel
+from keras_transformer.convert.from_hugging_face import read_hugging_face
+from keras_transformer.convert.from_marian import read_marian
+from keras_transformer.convert.from_opennmt_tf import read_opennmt_tf
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import locked
@@ -29,12 +27,18 @@ __all__ = ["FORMATS", "ForeignModel", "load", "read"]
 
 logger = logging.getLogger(__name__)
 
-# Each module has a function `read` and glob patterns, `FILES`. A folder of the
-# format contains a file that matches a pattern.
+
+class Format(NamedTuple):
+    """A format of models."""
+
+    read: Callable[[Path], ForeignModel]
+    files: Sequence[str]  # patterns; a folder contains a file that matches one
+
+
 FORMATS = {
-    "huggingface": from_hugging_face,
-    "marian": from_marian,
-    "opennmt-tf": from_opennmt_tf,
+    "huggingface": Format(read_hugging_face, ["config.json"]),
+    "marian": Format(read_marian, ["*.npz", "*decoder.yml"]),
+    "opennmt-tf": Format(read_opennmt_tf, ["ckpt*.index", "avg/ckpt*.index"]),
 }
 
 
@@ -62,7 +66,7 @@ def load(
 
     foreign = read(model, format, target_language, revision)
     loaded = foreign.load_model(dtype)
-    return Translator(loaded, foreign.vocabulary, foreign.search)
+    return Translator(loaded, foreign.tokenizer, foreign.search)
 
 
 def read(
@@ -94,29 +98,25 @@ def read(
             argument="revision",
         )
     folder = hub.download(model, revision) if is_name else Path(model)
-    if not folder.is_dir():
-        raise InputError(
-            "The model must be a folder that exists, or OWNER/NAME on the "
-            f"Hugging Face Hub. Received: {model}"
-        )
     if format is not None:
         check_values(one_of(*FORMATS), format=format)
-    foreign = _recognize(folder, format).read(folder)
+    foreign = _find_format(folder, format).read(folder)
     if target_language is not None:
         foreign = foreign.translating_to(target_language)
     return foreign
 
 
-def _recognize(folder: Path, format: str | None) -> ModuleType:
-    """Returns the module that reads a folder, of a format or of any."""
+def _find_format(folder: Path, format: str | None) -> Format:
+    """Returns the format of a folder; with `format`, only that is accepted."""
     formats = FORMATS if format is None else {format: FORMATS[format]}
-    for module in formats.values():
-        if any(any(folder.glob(pattern)) for pattern in module.FILES):
-            return module
-    files = (f"{x} ({' or '.join(y.FILES)})" for x, y in formats.items())
+    for candidate in formats.values():
+        if any(any(folder.glob(pattern)) for pattern in candidate.files):
+            return candidate
+    files = [f"{x} ({' or '.join(y.files)})" for x, y in formats.items()]
+    problem = "without these files" if folder.is_dir() else "not a folder"
     raise InputError(
-        f"{folder} must contain the files of a model: {', '.join(files)}. "
-        "Received: none of them"
+        "The model must be OWNER/NAME on the Hugging Face Hub, or a folder of "
+        f"a format: {', '.join(files)}. Received: {folder}, {problem}"
     )
 
 

@@ -17,8 +17,8 @@ from keras_transformer.support.errors import name_file
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import (
-    import_tensorflow_quietly,
     quiet_tensorflow_import,
+    require_tensorflow,
 )
 from keras_transformer.text import Tokenizer
 
@@ -46,7 +46,7 @@ class ForeignModel:
     Args:
         system: The name of the system.
         config: The architecture.
-        vocabulary: The tokenizer.
+        tokenizer: The tokenizer.
         search: The search settings in the model's files.
         languages: Codes of source and target, None if unknown.
         file: The file that contains the weights.
@@ -60,7 +60,7 @@ class ForeignModel:
 
     system: str
     config: TransformerConfig
-    vocabulary: Tokenizer
+    tokenizer: Tokenizer
     search: BeamSearch
     languages: tuple[str | None, str | None] = (None, None)
     file: Path
@@ -81,10 +81,10 @@ class ForeignModel:
             InputError: If the model does not support the language.
         """
         with name_file(self.file.parent):
-            vocabulary = self.vocabulary.translating_to(language)
+            tokenizer = self.tokenizer.translating_to(language)
         languages = (self.languages[0], language.strip("<>"))
         return dataclasses.replace(
-            self, vocabulary=vocabulary, languages=languages
+            self, tokenizer=tokenizer, languages=languages
         )
 
     def load_model(self, dtype: str | None = None) -> "Transformer":
@@ -125,13 +125,13 @@ class ForeignModel:
         Raises:
             InputError: As in `load_model`, and if the folder is not empty.
         """
-        import_tensorflow_quietly()
+        require_tensorflow()
         languages = source or self.languages[0], target or self.languages[1]
         with atomic_folder(path) as folder:
             run = Run.create(
                 folder,
                 self.config,
-                self.vocabulary,
+                self.tokenizer,
                 search=self.search,
                 languages=languages,
                 statistics={"imported_from": self.system},
@@ -167,11 +167,3 @@ class ForeignModel:
             for field in dataclasses.fields(self.config)
             if field.name not in _SIZES and values[field.name] != field.default
         }
-
-
-def imported_config(
-    settings: str | os.PathLike, tokenizer: Tokenizer, **fields: Any
-) -> TransformerConfig:
-    """Returns a configuration; errors name the file of settings."""
-    with name_file(settings):
-        return TransformerConfig(**tokenizer.config_values(), **fields)

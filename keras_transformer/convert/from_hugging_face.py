@@ -25,8 +25,7 @@ from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import name_file
 from keras_transformer.text import Tokenizer
 
-FILES = ("config.json",)
-# The files that `read` uses; of the weights, the first that exists.
+# The files that are read; of the weights, the first that exists.
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 SETTINGS = """
 config.json generation_config.json tokenizer_config.json added_tokens.json
@@ -60,9 +59,10 @@ _UNUSED = [_SOURCE, _TARGET, _OUTPUT, _SHARED]
 _UNUSED += [f"model.{x}.embed_positions.weight" for x in ("encoder", "decoder")]
 
 
-def read(folder: Path) -> ForeignModel:
+def read_hugging_face(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
-    settings = search_settings = read_settings(folder)
+    check_is_marian(folder)
+    settings = search_settings = _read_fields(folder, "config.json")
     if (folder / "generation_config.json").exists():
         search_settings = _read_fields(folder, "generation_config.json")
     tokenizer_settings = _read_fields(
@@ -71,15 +71,23 @@ def read(folder: Path) -> ForeignModel:
     tokenizer = _read_tokenizer(folder, settings, tokenizer_settings)
     file = settings_file.find_file(folder, *WEIGHTS)
     tensors = read_tensors(file)
-    tied, embeddings = _find_embeddings(settings, tensors)
+    embeddings = _find_embeddings(settings, tensors)
+    source, target, output = embeddings
+    tied = weight_table.TIED_EMBEDDINGS[source == target, target == output]
     config = _read_config(settings, tokenizer, tied)
-    search, never, notes = _read_search(search_settings, config)
-    names = weight_table.weight_names(config, "hugging_face") | embeddings
+    names = weight_table.weight_names(config, "hugging_face")
+    matrices = weight_table.MATRICES[tied]
+    for matrix, stored_name in zip(matrices, embeddings, strict=True):
+        names[f"{matrix}/embeddings"] = stored_name
+    words = search_settings.get("bad_words_ids", list, [])
+    banned_ids = _banned_ids(words, config)
+    notes = search_settings.notes(_SEARCH_DEFAULTS)
+    notes += [f"bad_words_ids={ids}" for ids in words if len(ids) > 1]
     return ForeignModel(
         system="Hugging Face (Marian)",
         config=config,
-        vocabulary=tokenizer,
-        search=search,
+        tokenizer=tokenizer,
+        search=_read_search(search_settings, config),
         languages=(
             tokenizer_settings.get("source_lang", str, None),
             tokenizer_settings.get("target_lang", str, None),
@@ -87,18 +95,17 @@ def read(folder: Path) -> ForeignModel:
         file=file,
         tensors=tensors,
         names=names,
-        convert=functools.partial(_convert, never),
+        convert=functools.partial(_convert, banned_ids),
         unused=_UNUSED,
         notes=notes,
     )
 
 
-def read_settings(folder: Path) -> SettingsFile:
-    """Returns the config.json of a folder, which must be a Marian model's."""
+def check_is_marian(folder: Path) -> None:
+    """Raises InputError unless a folder's config.json is of a Marian model."""
     settings = _read_fields(folder, "config.json")
     if settings.values.get("model_type") != "marian":
         settings.reject("model_type", "'marian'")
-    return settings
 
 
 def _read_fields(folder: Path, *names: str) -> SettingsFile:
@@ -115,9 +122,9 @@ def _read_config(
 ) -> TransformerConfig:
     activation = config.get("activation_function", str)
     config.check("activation_function", _ACTIVATIONS)
-    return foreign_model.imported_config(
-        config.name,
-        tokenizer,
+    return config.make(
+        TransformerConfig,
+        **tokenizer.config_values(),
         num_layers=config.get("encoder_layers", int),
         decoder_layers=config.get("decoder_layers", int),
         d_model=config.get("d_model", int),
@@ -182,25 +189,15 @@ def _text(token: Any) -> Any:
     return token.get("content") if isinstance(token, dict) else token
 
 
-def _read_search(
-    fields: SettingsFile, config: TransformerConfig
-) -> tuple[BeamSearch, list[int], list[str]]:
-    """Returns the search, banned ids, and notes on unsupported settings."""
+def _read_search(fields: SettingsFile, config: TransformerConfig) -> BeamSearch:
     fields.check("pad_token_id", [config.pad_id])
     fields.check("eos_token_id", [config.eos_id])
     fields.check("decoder_start_token_id", [config.bos_id])
-    never = [config.pad_id]
-    notes = fields.notes(_SEARCH_DEFAULTS)
-    for ids in fields.get("bad_words_ids", list, []):
-        if len(ids) > 1:
-            notes.append(f"bad_words_ids={ids}")
-        elif ids != [config.eos_id]:  # `generate` ignores it too
-            never += ids
     fields.check("early_stopping", list(_STOP))
     early_stopping = fields.values.get("early_stopping", False)
     # transformers counts the start token.
     max_length = fields.get("max_length", int, config.max_length) - 1
-    search = fields.make(
+    return fields.make(
         BeamSearch,
         beam_size=fields.get("num_beams", int, 1),
         alpha=fields.get("length_penalty", float, 1.0),
@@ -210,16 +207,26 @@ def _read_search(
         no_repeat_ngram=fields.get("no_repeat_ngram_size", int, 0),
         stop=_STOP[early_stopping],
     )
-    return search, never, notes
+
+
+def _banned_ids(
+    words: Sequence[Sequence[int]], config: TransformerConfig
+) -> list[int]:
+    """Returns padding, and banned words of one token."""
+    banned_ids = [config.pad_id]
+    for ids in words:
+        if len(ids) == 1 and ids != [config.eos_id]:  # as in `generate`
+            banned_ids += ids
+    return banned_ids
 
 
 def _find_embeddings(
     config: SettingsFile, tensors: Mapping[str, np.ndarray]
-) -> tuple[str, dict[str, str]]:
-    """Returns `tied_embeddings`, and the stored names of embeddings by ours.
+) -> list[str]:
+    """Returns the stored names of both embeddings and the output matrix.
 
-    As in transformers 5, matrices that are stored with different values are
-    different, although config.json ties them.
+    Tied matrices have the same name. As in transformers 5, matrices that are
+    stored with different values are different, although config.json ties them.
     """
     is_shared = config.get("share_encoder_decoder_embeddings", bool, True)
     is_tied = config.get("tie_word_embeddings", bool, True)
@@ -229,27 +236,27 @@ def _find_embeddings(
     matrices = {_OUTPUT: output, _TARGET: target, _SOURCE: source}
     if is_shared:
         matrices = {_SHARED: source} | matrices
-
-    def find(name: str) -> str:
-        equal = [x for x, y in matrices.items() if y == matrices[name]]
-        return next((x for x in [name, *equal] if x in tensors), equal[0])
-
-    def is_same(name: str, other: str) -> bool:
-        return name == other or np.array_equal(tensors[name], tensors[other])
-
-    source, target, output = map(find, (_SOURCE, _TARGET, _OUTPUT))
-    tied = weight_table.TIED_EMBEDDINGS[
-        is_shared and is_same(source, target),
-        is_tied and is_same(target, output),
-    ]
-    names = [f"{matrix}/embeddings" for matrix in weight_table.MATRICES[tied]]
-    return tied, dict(zip(names, [source, target, output], strict=True))
+    names = []
+    for name in (_SOURCE, _TARGET, _OUTPUT):
+        group = [x for x, y in matrices.items() if y == matrices[name]]
+        stored = [x for x in group if x in tensors] or group
+        if name not in stored:
+            name = stored[0]
+        equal = (
+            x
+            for x in stored
+            if x == name or np.array_equal(tensors[x], tensors[name])
+        )
+        names.append(next(equal))
+    return names
 
 
-def _convert(never: Sequence[int], name: str, value: np.ndarray) -> np.ndarray:
+def _convert(
+    banned_ids: Sequence[int], name: str, value: np.ndarray
+) -> np.ndarray:
     if name.endswith("kernel"):
         return value.T
     if name.endswith("embedding/bias"):  # [1, V]
         value = value.reshape(-1).copy()
-        value[[i for i in never if i < len(value)]] = foreign_model.NEVER
+        value[[i for i in banned_ids if i < len(value)]] = foreign_model.NEVER
     return value

@@ -30,8 +30,6 @@ from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.vocabulary import load_processor
 
-FILES = ("*.npz", "*decoder.yml")
-
 _OPTIONS = "special:model.yml"
 # Supported values of model options. Other differences show in the weights.
 _REQUIRED = {
@@ -77,7 +75,7 @@ _HIDE = str.maketrans(_CHARACTERS, _STAND_INS)
 _SHOW = str.maketrans(_STAND_INS, _CHARACTERS)
 
 
-def read(folder: Path) -> ForeignModel:
+def read_marian(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     decoder = _read_decoder(folder)
     (model,) = _file_names(decoder, "models", 1)
@@ -98,7 +96,7 @@ def read(folder: Path) -> ForeignModel:
     return ForeignModel(
         system=f"Marian {version}".strip(),
         config=config,
-        vocabulary=tokenizer,
+        tokenizer=tokenizer,
         search=_read_search(decoder),
         file=file,
         tensors=tensors,
@@ -139,9 +137,9 @@ def _read_config(
     is_all = options.get("tied-embeddings-all", bool, False)
     is_shared = is_all or options.get("tied-embeddings-src", bool, False)
     is_tied = is_all or options.get("tied-embeddings", bool, False)
-    return foreign_model.imported_config(
-        options.name,
-        tokenizer,
+    return options.make(
+        TransformerConfig,
+        **tokenizer.config_values(),
         num_layers=options.get("enc-depth", int, 6),
         decoder_layers=options.get("dec-depth", int, 6),
         d_model=options.get("dim-emb", int, 512),

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from keras_transformer.config import TransformerConfig
-from keras_transformer.convert import foreign_model, weight_table
+from keras_transformer.convert import weight_table
 from keras_transformer.convert.foreign_model import ForeignModel
 from keras_transformer.convert.settings_file import SettingsFile, find_file
 from keras_transformer.convert.tensor_files import LazyTensors, explain_damage
@@ -29,7 +29,6 @@ from keras_transformer.support.files import read_yaml
 from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.vocabulary import load_processor
 
-FILES = ("ckpt*.index", "avg/ckpt*.index")
 _YAML = (".yml", ".yaml")
 
 _SUFFIX = "/.ATTRIBUTES/VARIABLE_VALUE"
@@ -70,7 +69,7 @@ _PLAIN = {"mode", "sp_model_path", "sp_nbest_size", "sp_alpha"}
 _PLAIN |= {"spacer_annotate"}
 
 
-def read(folder: Path) -> ForeignModel:
+def read_opennmt_tf(folder: Path) -> ForeignModel:
     """Reads a folder; see `keras_transformer.convert.read`."""
     file = _newest(folder)
     tensors, shapes = _read_checkpoint(file)
@@ -83,7 +82,7 @@ def read(folder: Path) -> ForeignModel:
         system=f"OpenNMT-tf 2, {file.name}, {description.num_heads} heads "
         f"({description.reason})",
         config=config,
-        vocabulary=tokenizer,
+        tokenizer=tokenizer,
         search=_read_search(params),
         file=file,
         tensors=tensors,
@@ -95,7 +94,8 @@ def read(folder: Path) -> ForeignModel:
 
 def _newest(folder: Path) -> Path:
     """Returns the prefix of the last checkpoint, preferring averages."""
-    checkpoints = [x for pattern in FILES for x in folder.glob(pattern)]
+    checkpoints = [*folder.glob("ckpt*.index")]
+    checkpoints += folder.glob("avg/ckpt*.index")
 
     def key(index: Path) -> tuple[int, bool]:
         step = re.sub(r"\D", "", index.stem)
@@ -138,25 +138,25 @@ def _read_config(
 ) -> TransformerConfig:
     is_shared = _TARGET not in shapes
     is_tied = f"{_OUTPUT}/kernel" not in shapes
-    return foreign_model.imported_config(
-        file,
-        tokenizer,
-        num_layers=_count_layers(shapes, _ENCODER),
-        decoder_layers=_count_layers(shapes, _DECODER),
-        d_model=shapes[_SOURCE][1],
-        d_ff=shapes[_ENCODER + _INNER][-1],
-        num_heads=description.num_heads,
-        max_length=512,  # unlimited there
-        activation=description.activation,
-        norm_first="model/encoder/layer_norm/gamma" in shapes,
-        layer_norm_epsilon=1e-3,
-        attention_bias=_ENCODER + _QUERY_BIAS in shapes,
-        output_bias=f"{_OUTPUT}/bias" in shapes,
-        tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
-        position_layout="halves",
-        position_endpoint=True,
-        position_offset=1,
-    )
+    with name_file(file):
+        return TransformerConfig(
+            **tokenizer.config_values(),
+            num_layers=_count_layers(shapes, _ENCODER),
+            decoder_layers=_count_layers(shapes, _DECODER),
+            d_model=shapes[_SOURCE][1],
+            d_ff=shapes[_ENCODER + _INNER][-1],
+            num_heads=description.num_heads,
+            max_length=512,  # unlimited there
+            activation=description.activation,
+            norm_first="model/encoder/layer_norm/gamma" in shapes,
+            layer_norm_epsilon=1e-3,
+            attention_bias=_ENCODER + _QUERY_BIAS in shapes,
+            output_bias=f"{_OUTPUT}/bias" in shapes,
+            tied_embeddings=weight_table.TIED_EMBEDDINGS[is_shared, is_tied],
+            position_layout="halves",
+            position_endpoint=True,
+            position_offset=1,
+        )
 
 
 def _count_layers(shapes: Mapping[str, list[int]], start: str) -> int:
@@ -182,9 +182,10 @@ def _read_description(folder: Path, d_model: int) -> _Description:
     path = folder / "model_description.py"
     text = ""
     heads = 0
-    reason = path.name
+    reason = "no file"
     if path.exists():
         text = path.read_bytes().decode(errors="replace")
+        reason = path.name
     elif d_model >= 128:
         heads = d_model // 64
         reason = "assuming 64 dimensions each"

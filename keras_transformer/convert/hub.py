@@ -28,7 +28,7 @@ def download(model: str, revision: str | None = None) -> Path:
     """Downloads the files that an import needs, and returns their folder."""
     folder = _fetch(model, revision, from_hugging_face.SETTINGS)
     with name_file(model):
-        from_hugging_face.read_settings(folder)
+        from_hugging_face.check_is_marian(folder)
     for file in from_hugging_face.WEIGHTS:
         _fetch(model, folder.name, [file])  # from the same commit
         if (folder / file).exists():

@@ -66,7 +66,7 @@ def quiet_tensorflow_import() -> Iterator[None]:
         tensorflow.get_logger().setLevel("WARNING")
 
 
-def import_tensorflow_quietly() -> None:
+def require_tensorflow() -> None:
     """Imports TensorFlow, and checks that Keras runs on it.
 
     oneDNN is used on every processor: TensorFlow's default leaves it out on

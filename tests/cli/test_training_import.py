@@ -24,7 +24,7 @@ def test_import_prints_what_it_found(run_cli, marian, tmp_path):
     found = dict(line.split(": ", 1) for line in out.splitlines()[:5])
     found = {name: value.strip() for name, value in found.items()}
     run, expected = kt.Run.open(path), kt.convert.read(marian, None, "fra")
-    assert run.tokenizer.files() == expected.vocabulary.files()
+    assert run.tokenizer.files() == expected.tokenizer.files()
     assert run.search == expected.search and run.request == {}
     size = f"{run.config.num_parameters:,} parameters"
     assert found["model"].endswith(size)

@@ -41,7 +41,7 @@ def foreign():
     found = ForeignModel(
         system="a test",
         config=CONFIG,
-        vocabulary=None,
+        tokenizer=None,
         search=kt.BeamSearch(),
         languages=("en", "de"),
         file=Path("model.safetensors"),
@@ -99,8 +99,9 @@ def test_differences_from_the_paper(foreign):
 def test_formats_are_recognized(tmp_path, monkeypatch, file, format):
     (tmp_path / "avg").mkdir()
     (tmp_path / file).touch()
-    for name, module in convert.FORMATS.items():
-        monkeypatch.setattr(module, "read", lambda _, name=name: name)
+    for name, known in convert.FORMATS.items():
+        new = known._replace(read=lambda _, name=name: name)
+        monkeypatch.setitem(convert.FORMATS, name, new)
     assert convert.read(tmp_path) == format
     assert convert.read(tmp_path, format) == format
 
@@ -110,7 +111,7 @@ def test_folders_without_a_model(tmp_path):
         ((tmp_path,), str(tmp_path)),
         ((tmp_path, "t5"), "format.*'t5'"),
         ((tmp_path, "marian"), "decoder.yml"),
-        ((tmp_path / "gone",), "gone"),
+        ((tmp_path / "gone",), "gone, not a folder"),
     ):
         with pytest.raises(kt.InputError, match=received):
             convert.read(*arguments)

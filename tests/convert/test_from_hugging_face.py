@@ -49,7 +49,7 @@ def test_a_model(written):
     found = read(folder)
     assert found.config == model.config
     check_weights(found, model)
-    assert found.vocabulary.unk_id == 0
+    assert found.tokenizer.unk_id == 0
     assert found.languages == ("en", "mul")
     # num_beams is null in generation_config.json; 6 in config.json is ignored.
     search = dict(alpha=0.8, length_penalty="power", length_factor=0.0)
@@ -66,7 +66,7 @@ def test_separate_vocabularies_and_embeddings(tmp_path):
     assert found.config == model.config
     check_weights(found, model)
     last = found.config.source_vocab_size
-    assert found.vocabulary.pieces([last]) == ["more"]
+    assert found.tokenizer.pieces([last]) == ["more"]
 
 
 @pytest.mark.parametrize(
@@ -135,12 +135,12 @@ def test_half_precision_and_positions(folder):
 
 def test_target_languages(folder):
     found = read(folder)
-    assert found.vocabulary.languages == ["deu", "fra"]
-    (without,) = found.vocabulary.encode_sources(["a man"])
+    assert found.tokenizer.languages == ["deu", "fra"]
+    (without,) = found.tokenizer.encode_sources(["a man"])
     for language in ("fra", ">>fra<<"):
         found = read(folder, target_language=language)
         assert found.languages == ("en", "fra")
-        assert found.vocabulary.encode_sources(["a man"]) == [[2, *without]]
+        assert found.tokenizer.encode_sources(["a man"]) == [[2, *without]]
     with pytest.raises(InputError, match=">>deu<<, >>fra<<.*>>nld<<"):
         read(folder, target_language="nld")
 
@@ -154,8 +154,8 @@ def test_tokens_that_were_added_later(folder):
     }
     change(folder, TOKENIZER, added_tokens_decoder=added)
     found = read(folder)
-    assert found.vocabulary.source.encode([">>b<<"]) == [[size + 1]]
-    assert found.vocabulary.vocab_size == size + 2
+    assert found.tokenizer.source.encode([">>b<<"]) == [[size + 1]]
+    assert found.tokenizer.vocab_size == size + 2
 
 
 # === Search ===

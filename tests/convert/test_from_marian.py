@@ -148,7 +148,7 @@ def test_a_model(request, kind):
         stop="finished",
     )
     assert found.notes == []
-    for side in (found.vocabulary.target, found.vocabulary.source):
+    for side in (found.tokenizer.target, found.tokenizer.source):
         assert side.piece_to_id("<pad>") == config.pad_id == config.bos_id
         assert (side.eos_id, side.unk_id) == (0, 1)
     expected = {x: to_numpy(y) for x, y in named_weights(model).items()}
@@ -161,10 +161,10 @@ def test_a_model(request, kind):
 
 def test_ids_of_pieces(opus, spm):
     table = _read_table(opus[0] / "vocab.yml")
-    tokenizer = read(opus[0]).vocabulary
+    tokenizer = read(opus[0]).tokenizer
     pieces = tokenizer.pieces(range(tokenizer.vocab_size))
     assert pieces == [*sorted(table, key=table.get), "<pad>"]
-    side = read(spm[0]).vocabulary.source
+    side = read(spm[0]).tokenizer.source
     text = "A man is in a park."
     assert side.decode(side.encode([text])[0]) == text
 
@@ -175,7 +175,7 @@ def test_a_vocabulary_with_bytes_and_symbols(tmp_path):
     pieces["user_defined_symbols"] = "__source__,__done__"
     folder = tmp_path / "model"
     write_marian(folder, use_spm=True, **pieces)
-    vocabulary = read(folder).vocabulary
+    vocabulary = read(folder).tokenizer
     for side in (vocabulary.source, vocabulary):
         pieces = side.pieces(range(side.vocab_size))
         assert {"<0xF0>", "__done__"} <= set(pieces)
@@ -192,7 +192,7 @@ def test_the_longer_vocabulary_has_the_pad_row_inside(spm, tmp_path):
     tensors["encoder_Wemb"] = tensors["encoder_Wemb"][:4]
     write_model(folder, tensors, marian_options(spm[1].config))
     found = read(folder)
-    pieces = found.vocabulary.pieces(range(6))
+    pieces = found.tokenizer.pieces(range(6))
     assert pieces[4] == "<pad>" and pieces[5] not in ("<pad>", pieces[3])
     weights = named_weights(found.load_model())
     target = np.array(weights["target_embedding/embeddings"])

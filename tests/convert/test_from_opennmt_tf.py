@@ -133,7 +133,7 @@ def test_invalid_descriptions(tmp_path, text, received):
 def test_heads_without_a_description(tmp_path):
     read_description = from_opennmt_tf._read_description
     assert read_description(tmp_path, 128).num_heads == 2
-    with pytest.raises(InputError, match="none"):
+    with pytest.raises(InputError, match="no file"):
         read_description(tmp_path, 16)
 
 

@@ -72,7 +72,7 @@ def test_only_files_that_are_read_are_downloaded(server, model):
     assert sorted(server.files) == sorted([*SETTINGS, "model.safetensors"])
     assert found.config == expected.config
     assert found.search == expected.search
-    assert found.vocabulary.files() == expected.vocabulary.files()
+    assert found.tokenizer.files() == expected.tokenizer.files()
 
 
 def test_all_files_that_are_read_are_downloaded(model, monkeypatch, tmp_path):
@@ -144,7 +144,7 @@ def test_a_folder_with_the_name_of_a_model(server, model):
 
 def test_models_that_do_not_exist(server):
     for model in ("gone", "a/b/c", Path(NAME)):
-        assert error_of(model).endswith(f"Received: {model}")
+        assert error_of(model).endswith(f"Received: {model}, not a folder")
     for model in ("runs/opus", "hf:runs/opus"):
         assert error_of(model).startswith(f"{model} must be a folder")
     assert not server.files

@@ -65,7 +65,7 @@ def test_a_table_of_marian(tokenizer, tmp_path):
     dog, cat, pieces = 300, 301, tokenizer.pieces()
     lines = [
         f"{pieces[9]} {pieces[dog]} 0.2",
-        f"{pieces[7]} {pieces[dog]} 0.8",
+        f"{pieces[7]}\t{pieces[dog]}\t0.8",
         f"{pieces[8]} NULL 0.9",
         f"unseen {pieces[cat]} 1",
         f"{pieces[5]} {pieces[cat]} 0.1",

@@ -1,5 +1,6 @@
 """The package for Argos Translate; reference/ installs it there."""
 
+import copy
 import datetime
 import json
 import zipfile
@@ -22,12 +23,11 @@ from keras_transformer.support.errors import InputError
 FOLDER = "keras-transformer-en_de"
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _languages():
-    """The languages of translators, which usually come from runs."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(kt.Translator, "languages", ("en", "de"))
-        yield
+def save(translator, path, languages=("en", "de")):
+    """Saves a translator with languages, which usually come from a run."""
+    translator = copy.copy(translator)
+    translator.languages = languages
+    return save_argos(translator, path)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +35,7 @@ def folder(translator, tmp_path_factory):
     """The extracted package. Tests must not change it."""
     path = tmp_path_factory.mktemp("models") / "new" / "a.argosmodel"
     path.parent.mkdir()
-    assert save_argos(translator, path) == path
+    assert save(translator, path) == path
     assert list(path.parent.iterdir()) == [path]
     with zipfile.ZipFile(path) as package:
         package.extractall(path.parent)
@@ -114,7 +114,7 @@ def test_two_sentencepiece_models(tmp_path):
     vocabulary = make_tokenizer(source, target)
     fields = dict(tied_embeddings="target", num_layers=1)
     translator = random_translator(vocabulary, **fields)
-    path = save_argos(translator, tmp_path / "a.argosmodel")
+    path = save(translator, tmp_path / "a.argosmodel")
     with zipfile.ZipFile(path) as package:
         package.extractall(tmp_path)
     folder = tmp_path / FOLDER
@@ -127,9 +127,9 @@ def test_two_sentencepiece_models(tmp_path):
     assert vocabulary.target.decode(ids) == text.strip()
 
 
-def check_error(translator, path, message, error=InputError):
+def check_error(translator, path, message, error=InputError, **options):
     with pytest.raises(error, match=message):
-        save_argos(translator, path)
+        save(translator, path, **options)
     assert not list(path.parent.iterdir())
 
 
@@ -143,17 +143,18 @@ def check_error(translator, path, message, error=InputError):
     ],
 )
 def test_names_and_languages(
-    translator, tmp_path, monkeypatch, name, source, target, received
+    translator, tmp_path, name, source, target, received
 ):
-    monkeypatch.setattr(kt.Translator, "languages", (source, target))
-    check_error(translator, tmp_path / name, f"Received: .*{received}")
+    message = f"Received: .*{received}"
+    languages = (source, target)
+    check_error(translator, tmp_path / name, message, languages=languages)
 
 
 def test_never_overwrites(translator, tmp_path):
     path = tmp_path / "a.argosmodel"
     path.write_text("precious")
     with pytest.raises(InputError, match="a.argosmodel"):
-        save_argos(translator, path)
+        save(translator, path)
     assert path.read_text() == "precious"
 
 

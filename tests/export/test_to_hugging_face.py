@@ -25,7 +25,7 @@ TEXTS = ["The good house sleeps.", "An unseen text: 12,345!"]
 @pytest.fixture
 def unverified(monkeypatch):
     """Exports are not verified, for tests that compare the results."""
-    monkeypatch.setattr(writing, "_check_results", lambda *_: None)
+    monkeypatch.setattr(writing, "check_results", lambda *_: None)
 
 
 @pytest.fixture(scope="module")

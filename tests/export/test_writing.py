@@ -8,9 +8,11 @@ import pytest
 from random_models import random_translator
 
 import keras_transformer as kt
-from keras_transformer.export.writing import FORMATS, PROBES, write_export
+from keras_transformer.export import writing
+from keras_transformer.export.writing import FORMATS, PROBES
 from keras_transformer.inference.records import Score, Translation
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.tasks import ParsingTask
 
 
@@ -55,18 +57,15 @@ def write(
     written=None,
 ):
     """Writes an export with one file and the results of `written`."""
-
-    def write_file(folder):
+    writing.check_model(translator, format, dtype)
+    with atomic_folder(path) as folder:
         (folder / "model").write_text("weights")
-        return {"dtype": "int8", "size": 7}
-
-    def open_written(folder):
-        assert folder.name == path.name and folder != path  # not moved yet
-        return written or Written(translator)
-
-    return write_export(
-        translator, path, format, dtype, write_file, open_written
-    )
+        values = {"dtype": "int8", "size": 7}
+        writing.write_metadata(folder, translator, values)
+        writing.write_readme(folder, format)
+        written = written or Written(translator)
+        writing.check_results(written, translator, format, dtype)
+    return path
 
 
 def is_written(translator, path, format, dtype="float32", **changes):
@@ -188,13 +187,14 @@ def test_every_probe_is_scored_with_every_probe(tokenizer, tmp_path):
     assert written.scored == [(x, y) for x in PROBES for y in PROBES]
 
 
-def test_probes_are_shortened(tokenizer, tmp_path):
-    translator = fake_translator(tokenizer, max_length=6)
+@pytest.mark.parametrize(("limit", "lengths"), [(3, {1}), (32, {15, 22, 28})])
+def test_probes_are_shortened(tokenizer, tmp_path, limit, lengths):
+    translator = fake_translator(tokenizer, max_length=limit)
     written = Written(translator)
     write(translator, tmp_path / "model", written=written)
-    assert len(written.scored) == 9
+    assert {len(source) for source, _ in written.scored} == lengths
     for pair in written.scored:
-        assert all(1 <= len(ids) < 6 for ids in tokenizer.encode(pair))
+        assert all(1 <= len(ids) < limit for ids in tokenizer.encode(pair))
 
 
 @pytest.mark.parametrize(

@@ -64,22 +64,22 @@ def test_a_program_needs_the_tensorflow_backend(loaded_tensorflow, monkeypatch):
     monkeypatch.delitem(sys.modules, "keras")
     monkeypatch.setenv("KERAS_BACKEND", "jax")
     with pytest.raises(InputError, match="backend jax"):
-        startup.import_tensorflow_quietly()
+        startup.require_tensorflow()
 
 
 def test_a_program_sets_the_backend_and_onednn(loaded_tensorflow, monkeypatch):
-    startup.import_tensorflow_quietly()
+    startup.require_tensorflow()
     assert os.environ["KERAS_BACKEND"] == "tensorflow"
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")  # the user's choice
-    startup.import_tensorflow_quietly()
+    startup.require_tensorflow()
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0"
 
 
 def test_a_program_without_tensorflow_names_the_extra(monkeypatch):
     monkeypatch.setitem(sys.modules, "tensorflow", None)
     with pytest.raises(InputError, match=r"\.\[tensorflow\]"):
-        startup.import_tensorflow_quietly()
+        startup.require_tensorflow()
 
 
 def test_other_missing_packages_are_reported_as_they_are():

@@ -104,7 +104,7 @@ class Case:
     def __init__(self, folder, **changes):
         found = convert.read(folder, "marian")
         config = dataclasses.replace(found.config, **changes)
-        self.folder, self.vocabulary = folder, found.vocabulary
+        self.folder, self.vocabulary = folder, found.tokenizer
         self.config = config
         self.model = dataclasses.replace(found, config=config).load_model()
         self.search = dataclasses.replace(found.search, beam_size=BEAM)

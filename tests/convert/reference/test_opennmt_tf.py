@@ -28,7 +28,7 @@ class Case:
     def __init__(self, folder):
         self.expected = dict(np.load(folder / "expected.npz"))
         found = convert.read(folder, "opennmt-tf")
-        self.vocabulary = found.vocabulary
+        self.vocabulary = found.tokenizer
         # OpenNMT-tf's maximum does not count the end token.
         self.search = dataclasses.replace(found.search, extra_length=LENGTH + 1)
         self.model = found.load_model()
