@@ -101,7 +101,7 @@ def train(
 
     if isinstance(strategy, str):
         strategy = strategies.open_strategy(strategy)
-    worker = strategies.worker(strategy)
+    worker = strategies.this_worker(strategy)
     if dry_run:
         from keras_transformer.train.fitting import try_steps
 
@@ -173,7 +173,7 @@ def _train_run(
 ) -> None:
     """Trains a run, which may be new, to the end of its recipe."""
     from keras_transformer.train import fitting
-    from keras_transformer.train.strategy import worker
+    from keras_transformer.train.strategy import this_worker
 
     request = arguments.resumed_request(run)
     names = {field.name for field in dataclasses.fields(Recipe)}
@@ -184,7 +184,7 @@ def _train_run(
     data = _open_data(run, arguments.corpus)
     if data is arguments.corpus:  # it may have been moved
         request |= data.request()
-    if worker(strategy).is_chief and request != run.request:
+    if this_worker(strategy).is_chief and request != run.request:
         run.save_request(request)
     fitting.fit(run, data, recipe, strategy)
 

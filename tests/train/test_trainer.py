@@ -208,7 +208,8 @@ def test_data_with_a_different_tokenizer(corpus, prepared, open_run, tmp_path):
 
 
 def test_the_number_of_workers_may_not_change(run, open_run, monkeypatch):
-    monkeypatch.setattr(strategy, "worker", lambda _: strategy.Worker(0, 2))
+    two = strategy.Worker(0, 2)
+    monkeypatch.setattr(strategy, "this_worker", lambda _: two)
     with pytest.raises(InputError, match="workers=2 instead of 1"):
         open_run(None, run.path)
 
