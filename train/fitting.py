@@ -42,12 +42,11 @@ def fit(
     """
     worker = strategies.this_worker(strategy)
     _prepare_process(recipe)
-    _log_model(run.config, recipe, strategy)
+    _log_plan(run.config, data, recipe, strategy)
     model = compiled_model(run.config, recipe, strategy)
     step = _restore_or_start(model, run) if worker.is_chief else 0
     if worker.count > 1:
         step = _broadcast(model, step)
-    _log_data(data, recipe)
     order, pairs = _training_data(data, recipe, strategy)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
@@ -130,9 +129,8 @@ def try_steps(
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
     _prepare_process(recipe)
-    _log_model(config, recipe, strategy)
+    _log_plan(config, data, recipe, strategy)
     model = compiled_model(config, recipe, strategy)
-    _log_data(data, recipe)
     order, pairs = _training_data(data, recipe, strategy)
     lengths = pools.bucket_lengths(data.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
@@ -165,14 +163,28 @@ def _prepare_process(recipe: Recipe) -> None:
         tf.config.experimental.enable_op_determinism()
 
 
-def _log_model(
-    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
+def _log_plan(
+    config: TransformerConfig,
+    data: PreparedCorpus,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
 ) -> None:
     logger.info(f"strategy: {strategies.describe(strategy)}")
     logger.info(f"model: {config.num_parameters:,} parameters")
     warmup = recipe.warmup_steps
     rate = recipe.learning_rate_scale * (config.d_model * warmup) ** -0.5
     logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
+    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
+    tokens = 0.0
+    for part in data.parts:
+        counts = part.statistics
+        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
+        if len(data.parts) > 1:
+            text = counts.describe(recipe.max_length)
+            logger.info(f"  {part}, weight {part.weight:g}: {text}")
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
 
 
 def compiled_model(
@@ -198,20 +210,6 @@ def compiled_model(
             jit_compile=recipe.jit_compile,
         )
     return model
-
-
-def _log_data(data: PreparedCorpus, recipe: Recipe) -> None:
-    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
-    tokens = 0.0
-    for part in data.parts:
-        counts = part.statistics
-        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
-        if len(data.parts) > 1:
-            text = counts.describe(recipe.max_length)
-            logger.info(f"  {part}, weight {part.weight:g}: {text}")
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
 
 
 def _training_data(

@@ -161,7 +161,7 @@ def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
         return tf.Variable(value).numpy()
 
 
-def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
+def check_same_arguments(strategy: Strategy, values: Mapping[str, Any]) -> None:
     """Raises InputError unless this worker has the chief's arguments.
 
     Collective: every worker must call it, the chief once its run exists. Paths

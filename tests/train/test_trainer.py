@@ -66,13 +66,12 @@ def test_a_prepared_corpus_stays_where_it_is(
     ]
 
 
-def test_a_training_needs_a_folder_and_data(corpus, tmp_path):
-    for data, output, name in (
-        (corpus, None, "output"),
-        (None, tmp_path / "new", "data"),
-    ):
-        with pytest.raises(InputError, match=name):
-            train(data, output, "tiny")
+def test_a_training_needs_a_folder_and_data(corpus, run, tmp_path):
+    with pytest.raises(InputError, match="output"):
+        train(corpus, None, "tiny")
+    for output, is_dry in ((tmp_path / "new", False), (run.path, True)):
+        with pytest.raises(InputError, match="A dry run always needs data"):
+            train(None, output, "tiny", dry_run=is_dry)
     assert not (tmp_path / "new").exists()
 
 
