@@ -7,7 +7,7 @@ import numpy as np
 
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import load_weights, step_of
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import import_tensorflow_quietly
@@ -54,10 +54,6 @@ def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     checkpoints = run.checkpoints()
     if last is None:
         last = run.request.get("max_to_keep", len(checkpoints))
-    elif not 1 <= last <= len(checkpoints):
-        raise InputError(
-            f"must be from 1 to {len(checkpoints)}, the number of checkpoints "
-            f"in {run.path}. Received: {last}",
-            argument="last",
-        )
+    else:
+        check_values(integer_from(1, len(checkpoints)), last=last)
     return checkpoints[-last:]

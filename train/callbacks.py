@@ -25,6 +25,8 @@ from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.logs import progress_bar
+from keras_transformer.text.tokenizer_training import sample
+from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.state import save_state
 
 logger = logging.getLogger(__name__)
@@ -166,17 +168,22 @@ class EarlyStopping(keras.callbacks.Callback):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Decodes pairs greedily, and adds their score to the logs: `val_score`."""
+    """Decodes a sample greedily, and adds `val_score` to the logs."""
 
     def __init__(
-        self, model: Transformer, run: Run, pairs: Sequence[tuple[str, str]]
+        self,
+        model: Transformer,
+        run: Run,
+        recipe: Recipe,
+        pairs: Sequence[tuple[str, str]],
     ) -> None:
         super().__init__()
         greedy = dataclasses.replace(run.search, beam_size=1)
         task = run.task
         self.translator = Translator(model, run.tokenizer, greedy, task=task)
-        self.sources = [source for source, _ in pairs]
-        self.references = [target for _, target in pairs]
+        places = sample(range(len(pairs)), recipe.scored_sentences, recipe.seed)
+        self.sources = [pairs[place][0] for place in sorted(places)]
+        self.references = [pairs[place][1] for place in sorted(places)]
         self.target = run.languages[1]
         self.metric = task.choose_metric(self.references, self.target)
         self.name = task.metrics[self.metric]

@@ -17,7 +17,6 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import callbacks, state
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import batching, encoding, pools
@@ -64,13 +63,12 @@ def fit(
     if worker.is_chief:
         score = None
         if valid is not None and recipe.scored_sentences:
-            score = _validation_score(model, run, recipe, valid_texts)
+            score = callbacks.ValidationScore(model, run, recipe, valid_texts)
             chain.append(score)  # it adds to the logs
         chain.append(callbacks.Progress(counter, score.name if score else ""))
         if recipe.tensorboard:
             folder = str(run.path / "tensorboard")
-            board = keras.callbacks.TensorBoard(folder, write_graph=False)
-            chain.append(board)
+            chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
     chain += [log, stopping, checkpoints]
     if valid is not None:
         valid = strategies.distribute(valid, strategy, among_workers=True)
@@ -106,19 +104,6 @@ def fit(
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
         )
-
-
-def _validation_score(
-    model: Transformer,
-    run: Run,
-    recipe: Recipe,
-    texts: list[tuple[str, str]],
-) -> callbacks.ValidationScore:
-    """Returns the callback that scores a sample of the texts."""
-    places = range(len(texts))
-    drawn = sample(places, recipe.scored_sentences, recipe.seed)
-    pairs = [texts[place] for place in sorted(drawn)]
-    return callbacks.ValidationScore(model, run, pairs)
 
 
 def try_steps(

@@ -174,9 +174,8 @@ def check_resumes(run: Run, arguments: TrainingArguments, workers: int) -> None:
     """Raises InputError if arguments differ from the run's."""
     if run.checkpoints() and not run.state_path.exists():
         raise InputError(
-            f"{run.path} cannot be resumed without its "
-            f"{run.state_path.name}. Train into a different folder, "
-            "perhaps with init_from this run."
+            f"{run.path} cannot be resumed without its {run.state_path.name}. "
+            "Train into a different folder, perhaps with init_from this run."
         )
     received = {**arguments.by_name(), "workers": workers}
     if isinstance(arguments.corpus, PreparedCorpus):
