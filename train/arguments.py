@@ -54,12 +54,11 @@ class TrainingArguments:
 
     def for_new_run(self) -> dict[str, Any]:
         """Returns the arguments and the whole recipe, for `train.yaml`."""
-        values = {
+        return {
             **self.by_name(),
             "preset": self.resolved_preset,
             **dataclasses.asdict(self.resolved_recipe),
         }
-        return {name: x for name, x in values.items() if x is not None}
 
     @functools.cached_property
     def initial_run(self) -> Run | None:
