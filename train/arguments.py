@@ -1,4 +1,4 @@
-"""The arguments of a training: completed for a new run, else compared.
+"""The arguments of a training, completed for a new run.
 
 Nothing here needs TensorFlow.
 """
@@ -6,7 +6,6 @@ Nothing here needs TensorFlow.
 import dataclasses
 import functools
 import importlib.util
-import os
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -21,9 +20,6 @@ from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import PreparedCorpus
 from keras_transformer.train.recipe import Recipe
 
-# Arguments that may change when a run is resumed.
-_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
-
 # Changes to the recipe of a preset with `init_from`. The learning rate of a
 # model of width 512 peaks at 9e-5.
 _FINE_TUNING = dict(
@@ -35,8 +31,7 @@ _FINE_TUNING = dict(
 class TrainingArguments:
     """The arguments of `train` that determine its result.
 
-    A property such as `resolved_recipe` is the value that a new run uses. A
-    request is what `train.yaml` contains: arguments by name.
+    A property such as `resolved_recipe` is the value that a new run uses.
     """
 
     corpus: Corpus | None = None
@@ -46,9 +41,9 @@ class TrainingArguments:
     init_from: str | Path | None = None
     tokenizer: Sequence[Path] | None = None
 
-    def request(self) -> dict[str, Any]:
+    def by_name(self) -> dict[str, Any]:
         """Returns the arguments that are not None."""
-        values = {} if self.corpus is None else self.corpus.request()
+        values = {} if self.corpus is None else self.corpus.arguments()
         if self.preset is not None:
             values["preset"] = self.preset
         if self.init_from is not None:
@@ -57,14 +52,13 @@ class TrainingArguments:
             values["tokenizer"] = [str(path) for path in self.tokenizer]
         return {**values, **(self.recipe or {}), **(self.architecture or {})}
 
-    def resolved_request(self) -> dict[str, Any]:
-        """Returns the arguments and the whole recipe."""
-        values = {
-            **self.request(),
+    def for_new_run(self) -> dict[str, Any]:
+        """Returns the arguments and the whole recipe, for `train.yaml`."""
+        return {
+            **self.by_name(),
             "preset": self.resolved_preset,
             **dataclasses.asdict(self.resolved_recipe),
         }
-        return {name: x for name, x in values.items() if x is not None}
 
     @functools.cached_property
     def initial_run(self) -> Run | None:
@@ -127,7 +121,8 @@ class TrainingArguments:
         corpus = self.corpus
         if corpus is None:
             raise InputError(
-                "Training needs data, unless `output` contains a run to resume."
+                "Training needs data, except to resume the run in `output`. A "
+                "dry run always needs data."
             )
         recipe = self.resolved_recipe
         if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
@@ -165,51 +160,6 @@ class TrainingArguments:
         if self.initial_run is not None and self.preset is None:
             return dataclasses.replace(self.initial_run.config, **values)
         return TransformerConfig.from_preset(self.resolved_preset, **values)
-
-    def check_resumes(self, run: Run, workers: int) -> None:
-        """Raises InputError if arguments differ from the run's."""
-        if run.checkpoints() and not run.state_path.exists():
-            raise InputError(
-                f"{run.path} cannot be resumed without its "
-                f"{run.state_path.name}. Train into a different folder, "
-                "perhaps with init_from this run."
-            )
-        received = {**self.request(), "workers": workers}
-        if isinstance(self.corpus, PreparedCorpus):
-            del received["data"]  # the content is compared
-        recorded = {
-            **run.statistics,
-            **run.config.to_dict(),
-            "source": run.languages[0],
-            "target": run.languages[1],
-            **run.request,
-        }
-        expected = {name: recorded.get(name) for name in received}
-        check_equal(
-            f"{run.path} was started with different arguments. Choose a "
-            "different output, or leave them out.",
-            _without_folders(expected),
-            _without_folders(received),
-            _MAY_CHANGE,
-        )
-
-    def resumed_request(self, run: Run) -> dict[str, Any]:
-        """Returns the request of a run, with the arguments that may change."""
-        values = self.request()
-        changes = {name: values[name] for name in values if name in _MAY_CHANGE}
-        return {**run.request, **changes}
-
-
-def _without_folders(value: Any) -> Any:
-    """Returns a request with names instead of paths, since files may move."""
-    if isinstance(value, dict):
-        paths = {"corpora", "data", "init_from", "tokenizer"} & value.keys()
-        return value | {name: _without_folders(value[name]) for name in paths}
-    if isinstance(value, list):
-        return [_without_folders(item) for item in value]
-    if isinstance(value, str) and not value.startswith("tfds:"):
-        return os.path.basename(os.path.realpath(value))
-    return value
 
 
 def check_equal(

@@ -7,8 +7,8 @@ import numpy as np
 
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import load_weights, step_of
-from keras_transformer.support.errors import InputError
-from keras_transformer.support.files import atomic_folder, check_free
+from keras_transformer.support.fields import check_values, integer_from
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import require_tensorflow
 
@@ -21,20 +21,19 @@ def average(
     By default it takes as many as training keeps; section 6.1: 5 for base, 20
     for big. The statistics of the new run list them as `averaged`.
     """
-    check_free(output)
     paths = choose_checkpoints(run, last)
     require_tensorflow()
     from keras_transformer.model import Transformer
 
-    model = Transformer(run.config)
-    sums = [np.zeros(weight.shape) for weight in model.weights]
-    for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
-        load_weights(model, path)
-        for total, weight in zip(sums, model.get_weights(), strict=True):
-            total += weight
-    model.set_weights([total / len(paths) for total in sums])
-    averaged = [path.name for path in paths]
     with atomic_folder(output) as folder:
+        model = Transformer(run.config)
+        sums = [np.zeros(weight.shape) for weight in model.weights]
+        for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
+            load_weights(model, path)
+            for total, weight in zip(sums, model.get_weights(), strict=True):
+                total += weight
+        model.set_weights([total / len(paths) for total in sums])
+        averaged = [path.name for path in paths]
         mean = Run.create(
             folder,
             run.config,
@@ -55,10 +54,6 @@ def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
     checkpoints = run.checkpoints()
     if last is None:
         last = run.request.get("max_to_keep", len(checkpoints))
-    elif not 1 <= last <= len(checkpoints):
-        raise InputError(
-            f"must be from 1 to {len(checkpoints)}, the number of checkpoints "
-            f"in {run.path}. Received: {last}",
-            argument="last",
-        )
+    else:
+        check_values(integer_from(1, len(checkpoints)), last=last)
     return checkpoints[-last:]

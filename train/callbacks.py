@@ -25,6 +25,8 @@ from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
 from keras_transformer.support.logs import progress_bar
+from keras_transformer.text.tokenizer_training import sample
+from keras_transformer.train.recipe import Recipe
 from keras_transformer.train.state import save_state
 
 logger = logging.getLogger(__name__)
@@ -166,17 +168,22 @@ class EarlyStopping(keras.callbacks.Callback):
 
 
 class ValidationScore(keras.callbacks.Callback):
-    """Decodes pairs greedily, and adds their score to the logs: `val_score`."""
+    """Decodes a sample greedily, and adds `val_score` to the logs."""
 
     def __init__(
-        self, model: Transformer, run: Run, pairs: Sequence[tuple[str, str]]
+        self,
+        model: Transformer,
+        run: Run,
+        recipe: Recipe,
+        pairs: Sequence[tuple[str, str]],
     ) -> None:
         super().__init__()
         greedy = dataclasses.replace(run.search, beam_size=1)
         task = run.task
         self.translator = Translator(model, run.tokenizer, greedy, task=task)
-        self.sources = [source for source, _ in pairs]
-        self.references = [target for _, target in pairs]
+        places = sample(range(len(pairs)), recipe.scored_sentences, recipe.seed)
+        self.sources = [pairs[place][0] for place in sorted(places)]
+        self.references = [pairs[place][1] for place in sorted(places)]
         self.target = run.languages[1]
         self.metric = task.choose_metric(self.references, self.target)
         self.name = task.metrics[self.metric]
@@ -196,10 +203,10 @@ class Progress(keras.callbacks.Callback):
     files with its updates.
     """
 
-    def __init__(self, counter: StepCounter) -> None:
+    def __init__(self, counter: StepCounter, score_name: str) -> None:
         super().__init__()
         self.counter = counter
-        self.score = ""  # name of the validation score
+        self.score_name = score_name  # of the validation score, if any
         self._bar = progress_bar(is_shown=False)
 
     def on_train_begin(self, logs: dict | None = None) -> None:
@@ -236,7 +243,7 @@ class Progress(keras.callbacks.Callback):
             ("perplexity", "perplexity", ".2f"),
             ("val_loss", "validation loss", ".3f"),
             ("val_perplexity", "validation perplexity", ".2f"),
-            ("val_score", self.score, ".2f"),
+            ("val_score", self.score_name, ".2f"),
             ("tokens_per_second", "tokens/s", ",.0f"),
         ):
             if name in logs:
@@ -252,32 +259,6 @@ class Progress(keras.callbacks.Callback):
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._bar.close()
-
-
-@contextlib.contextmanager
-def delayed_signals(received: list[int], workers: int = 1) -> Iterator[None]:
-    """Appends Ctrl-C and SIGTERM to a list, for `Checkpoints` to obey.
-
-    A second Ctrl-C acts at once. So does every signal if there are several
-    workers, since they can only save together.
-    """
-
-    def receive(number: int, frame: Any) -> None:
-        if received and number == signal.SIGINT:
-            signal.default_int_handler(number, frame)  # KeyboardInterrupt
-        received.append(number)
-        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
-        os.write(2, message)  # `print` is not reentrant
-
-    is_main = threading.current_thread() is threading.main_thread()
-    with contextlib.ExitStack() as stack:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            # A process that a shell starts in the background ignores Ctrl-C.
-            is_ignored = signal.getsignal(number) == signal.SIG_IGN
-            if is_main and workers == 1 and not is_ignored:
-                handler = signal.signal(number, receive)
-                stack.callback(signal.signal, number, handler)
-        yield
 
 
 class Checkpoints(keras.callbacks.Callback):
@@ -298,20 +279,44 @@ class Checkpoints(keras.callbacks.Callback):
         run: Run | None,
         max_to_keep: int,
         counter: StepCounter,
-        received_signals: list[int],
     ) -> None:
         super().__init__()
         self.run = run
         self.max_to_keep = max_to_keep
         self.counter = counter
-        self.received_signals = received_signals
+        self.received_signals: list[int] = []
         self.saved_step = counter.step  # in the state, on every worker
+
+    @contextlib.contextmanager
+    def delayed_signals(self, workers: int = 1) -> Iterator[None]:
+        """Receives Ctrl-C and SIGTERM, and obeys them after the update.
+
+        A second Ctrl-C acts at once. So does every signal if there are several
+        workers, since they can only save together.
+        """
+        is_main = threading.current_thread() is threading.main_thread()
+        with contextlib.ExitStack() as stack:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                # A shell starts background processes without Ctrl-C.
+                is_ignored = signal.getsignal(number) == signal.SIG_IGN
+                if is_main and workers == 1 and not is_ignored:
+                    handler = signal.signal(number, self._receive)
+                    stack.callback(signal.signal, number, handler)
+            yield
+
+    def _receive(self, number: int, frame: Any) -> None:
+        if self.received_signals and number == signal.SIGINT:
+            signal.default_int_handler(number, frame)  # KeyboardInterrupt
+        self.received_signals.append(number)
+        message = b"\nSaving after this step. Press Ctrl-C again to stop now.\n"
+        os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
         is_last = self.counter.step >= self.counter.last_step
         is_last |= batch + 1 == self.params["steps"]  # of the epoch
         if self.received_signals and not is_last:
             self._save_state()
+            self._obey_signal()
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         step = self.counter.step
@@ -320,13 +325,16 @@ class Checkpoints(keras.callbacks.Callback):
             if "val_score" in logs:
                 self.run.save_best(self.model, step, logs["val_score"])
         self._save_state()
+        if self.received_signals:
+            self._obey_signal()
 
     def _save_state(self) -> None:
-        """Saves the state; then ends training if a signal was received."""
         if self.run is not None:
             save_state(self.run, self.model, self.counter.step)
         self.saved_step = self.counter.step
-        if self.received_signals:
-            if self.received_signals[0] == signal.SIGINT:
-                raise KeyboardInterrupt
-            sys.exit(128 + signal.SIGTERM)
+
+    def _obey_signal(self) -> None:
+        """Ends training, as the first signal demands."""
+        if self.received_signals[0] == signal.SIGINT:
+            raise KeyboardInterrupt
+        sys.exit(128 + signal.SIGTERM)

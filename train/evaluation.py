@@ -36,7 +36,7 @@ def evaluate(
     task.check_metrics(target, metrics)
     parts = list(corpus.pairs_of_parts(split))
     sources = [source for _, pairs in parts for source, _ in pairs]
-    references = [target for _, pairs in parts for _, target in pairs]
+    references = [reference for _, pairs in parts for _, reference in pairs]
     start = time.monotonic()
     outputs = translator.translate(sources, workers=workers, progress=progress)
     seconds = time.monotonic() - start

@@ -17,7 +17,6 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.text.tokenizer_training import sample
 from keras_transformer.train import callbacks, state
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.data import batching, encoding, pools
@@ -40,10 +39,14 @@ def fit(
 
     Each worker calls it with the run's data; only the chief writes to the run.
     """
-    worker = strategies.worker(strategy)
+    worker = strategies.this_worker(strategy)
+    _prepare_process(recipe)
+    _log_plan(run.config, data, recipe, strategy)
     model = compiled_model(run.config, recipe, strategy)
-    step = _restore(model, run)
-    order, pairs = _training_data(data, recipe, worker)
+    step = _restore_or_start(model, run) if worker.is_chief else 0
+    if worker.count > 1:
+        step = _broadcast(model, step)
+    order, pairs = _training_data(data, recipe, strategy)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
     if valid is None and recipe.patience is not None:
@@ -53,15 +56,19 @@ def fit(
     counter = callbacks.StepCounter(step, recipe.steps)
     log = callbacks.CSVLog(run.path / "log.csv", step, worker.is_chief)
     stopping = callbacks.EarlyStopping(recipe.patience, log)
-    signals: list[int] = []
     checkpoints = callbacks.Checkpoints(
-        run if worker.is_chief else None, recipe.max_to_keep, counter, signals
+        run if worker.is_chief else None, recipe.max_to_keep, counter
     )
-    progress = callbacks.Progress(counter)
     chain = [counter, callbacks.CheckFinite()]
     if worker.is_chief:
-        scored_texts = [] if valid is None else valid_texts
-        chain += _reports(model, run, recipe, scored_texts, progress)
+        score = None
+        if valid is not None and recipe.scored_sentences:
+            score = callbacks.ValidationScore(model, run, recipe, valid_texts)
+            chain.append(score)  # it adds to the logs
+        chain.append(callbacks.Progress(counter, score.name if score else ""))
+        if recipe.tensorboard:
+            folder = str(run.path / "tensorboard")
+            chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
     chain += [log, stopping, checkpoints]
     if valid is not None:
         valid = strategies.distribute(valid, strategy, among_workers=True)
@@ -72,7 +79,7 @@ def fit(
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
             position = order.advance((0, 0), counter.step)
             batches = batching.make_batches(pairs, order, position)
-            with callbacks.delayed_signals(signals, worker.count):
+            with checkpoints.delayed_signals(worker.count):
                 model.fit(
                     strategies.distribute(batches, strategy),
                     validation_data=valid,
@@ -83,41 +90,20 @@ def fit(
                     verbose=0,  # `Progress` prints
                     callbacks=chain,
                 )
-    except (KeyboardInterrupt, SystemExit, OSError, tf.errors.OpError):
-        progress.on_train_end()  # ends the bar before the message
-        logger.info(
-            f"training: stopped at step {counter.step:,}; the same command "
-            f"resumes after step {checkpoints.saved_step:,}"
-        )
+    except BaseException as error:
+        for callback in reversed(chain):  # Keras does so after success only
+            callback.on_train_end()
+        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
+        if isinstance(error, expected):
+            logger.info(
+                f"training: stopped at step {counter.step:,}; the same command "
+                f"resumes after step {checkpoints.saved_step:,}"
+            )
         raise
-    finally:
-        progress.on_train_end()  # Keras calls it only if nothing is raised
     if stopping.is_exhausted():
         logger.info(
             f"early stopping: no improvement for {recipe.patience} epochs"
         )
-
-
-def _reports(
-    model: Transformer,
-    run: Run,
-    recipe: Recipe,
-    valid_texts: list[tuple[str, str]],
-    progress: callbacks.Progress,
-) -> list[keras.callbacks.Callback]:
-    """Returns the callbacks with which the chief scores and reports."""
-    reports = [progress]
-    if valid_texts and recipe.scored_sentences:
-        places = range(len(valid_texts))
-        drawn = sample(places, recipe.scored_sentences, recipe.seed)
-        pairs = [valid_texts[place] for place in sorted(drawn)]
-        score = callbacks.ValidationScore(model, run, pairs)
-        progress.score = score.name
-        reports.insert(0, score)  # it adds to the logs
-    if recipe.tensorboard:
-        folder = str(run.path / "tensorboard")
-        reports.append(keras.callbacks.TensorBoard(folder, write_graph=False))
-    return reports
 
 
 def try_steps(
@@ -127,8 +113,10 @@ def try_steps(
     strategy: tf.distribute.Strategy,
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
+    _prepare_process(recipe)
+    _log_plan(config, data, recipe, strategy)
     model = compiled_model(config, recipe, strategy)
-    order, pairs = _training_data(data, recipe, strategies.worker(strategy))
+    order, pairs = _training_data(data, recipe, strategy)
     lengths = pools.bucket_lengths(data.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
     per_pass = int(order.count_batches(0).sum())
@@ -153,18 +141,41 @@ def try_steps(
         logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at the peak")
 
 
-def compiled_model(
-    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
-) -> Transformer:
-    """Sets the seed, and returns a new model that is ready for `fit`."""
+def _prepare_process(recipe: Recipe) -> None:
+    """Sets the seed and the determinism of everything that follows."""
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
         tf.config.experimental.enable_op_determinism()
+
+
+def _log_plan(
+    config: TransformerConfig,
+    data: PreparedCorpus,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
+) -> None:
     logger.info(f"strategy: {strategies.describe(strategy)}")
     logger.info(f"model: {config.num_parameters:,} parameters")
     warmup = recipe.warmup_steps
     rate = recipe.learning_rate_scale * (config.d_model * warmup) ** -0.5
     logger.info(f"learning rate: highest {rate:.2g}, at step {warmup:,}")
+    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
+    tokens = 0.0
+    for part in data.parts:
+        counts = part.statistics
+        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
+        if len(data.parts) > 1:
+            text = counts.describe(recipe.max_length)
+            logger.info(f"  {part}, weight {part.weight:g}: {text}")
+    passes = recipe.steps * recipe.batch_tokens / tokens
+    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
+    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
+
+
+def compiled_model(
+    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
+) -> Transformer:
+    """Returns a new model that is ready for `fit`."""
     with strategy.scope():
         # The training state refers to variables by name.
         model = Transformer(config, dtype=recipe.dtype, name="transformer")
@@ -187,20 +198,10 @@ def compiled_model(
 
 
 def _training_data(
-    data: PreparedCorpus, recipe: Recipe, worker: strategies.Worker
+    data: PreparedCorpus, recipe: Recipe, strategy: tf.distribute.Strategy
 ) -> tuple[batching.BatchOrder, batching.PairIds]:
-    """Returns a worker's order of batches, and the pairs; logs their number."""
-    logger.info(f"train: {data.statistics.describe(recipe.max_length)}")
-    tokens = 0.0
-    for part in data.parts:
-        counts = part.statistics
-        tokens += part.weight * (counts.source_tokens + counts.target_tokens)
-        if len(data.parts) > 1:
-            text = counts.describe(recipe.max_length)
-            logger.info(f"  {part}, weight {part.weight:g}: {text}")
-    passes = recipe.steps * recipe.batch_tokens / tokens
-    passes = f"at most {passes:,.1f}" if passes >= 0.1 else "less than 0.1"
-    logger.info(f"train: {recipe.steps:,} steps, {passes} passes over the data")
+    """Returns this worker's order of batches, and the pairs."""
+    worker = strategies.this_worker(strategy)
     order = batching.BatchOrder(
         data.shards,
         recipe.batch_tokens // worker.count,
@@ -213,28 +214,30 @@ def _training_data(
     return order, pairs
 
 
-def _restore(model: Transformer, run: Run) -> int:
-    """Restores the chief's state on every worker; returns the step."""
-    strategy = model.distribute_strategy
-    worker = strategies.worker(strategy)
-    step = 0
-    if worker.is_chief and run.state_path.exists():
+def _restore_or_start(model: Transformer, run: Run) -> int:
+    """Restores the state of a run, or saves its first one; returns the step."""
+    if run.state_path.exists():
         step = state.load_state(run, model)
         logger.info(f"training: resumed after step {step:,}")
-    elif worker.is_chief:
-        if "init_from" in run.request:
-            initial_run = read_run(run.request["init_from"])
-            checkpoint = initial_run.find_checkpoint()
-            # The weights alone: the optimizer starts again, with warm-up.
-            model.set_weights(initial_run.load_model(checkpoint).get_weights())
-            logger.info(f"weights: {checkpoint}")
-        # From now on the run does not need `init_from`.
-        state.save_state(run, model, step)
-    if worker.count > 1:
-        broadcast = strategies.broadcast_from_chief
-        step = int(broadcast(strategy, np.array(step)))
-        for variable in state.model_variables(model).values():
-            variable.assign(broadcast(strategy, variable.numpy()))
+        return step
+    if "init_from" in run.request:
+        initial_run = read_run(run.request["init_from"])
+        checkpoint = initial_run.find_checkpoint()
+        # The weights alone: the optimizer starts again, with warm-up.
+        model.set_weights(initial_run.load_model(checkpoint).get_weights())
+        logger.info(f"weights: {checkpoint}")
+    # From now on the run does not need `init_from`.
+    state.save_state(run, model, 0)
+    return 0
+
+
+def _broadcast(model: Transformer, step: int) -> int:
+    """Gives every worker the chief's state; returns the chief's step."""
+    broadcast = strategies.broadcast_from_chief
+    strategy = model.distribute_strategy
+    step = int(broadcast(strategy, np.array(step)))
+    for variable in state.model_variables(model).values():
+        variable.assign(broadcast(strategy, variable.numpy()))
     return step
 
 

@@ -22,7 +22,7 @@ _explain_damage = functools.partial(
 
 
 def save_state(run: Run, model: "keras.Model", step: int) -> None:
-    """Writes the state of a compiled model after an update atomically."""
+    """Writes the state of a compiled model and its step, atomically."""
     variables = model_variables(model)
     header = dict(step=step, names=list(variables))
     numbered = enumerate(variables.values())

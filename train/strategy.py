@@ -84,7 +84,7 @@ def _join_workers(resolver: _Resolver) -> Strategy:
 def describe(strategy: Strategy) -> str:
     """Returns the number of replicas and the devices as one line of text."""
     replicas = strategy.num_replicas_in_sync
-    index, count = worker(strategy)
+    index, count = this_worker(strategy)
     if replicas == 1:
         gpus = tf.config.list_logical_devices("GPU")
         return f"1 replica, on {'GPU:0' if gpus else 'CPU'}"
@@ -106,8 +106,8 @@ class Worker(NamedTuple):
         return self.index == 0
 
 
-def worker(strategy: Strategy) -> Worker:
-    """Returns this worker of a strategy."""
+def this_worker(strategy: Strategy) -> Worker:
+    """Returns the worker that this process is."""
     resolver = strategy.cluster_resolver
     return Worker(0, 1) if resolver is None else _find_worker(resolver)
 
@@ -127,12 +127,12 @@ def distribute(
 ) -> Any:
     """Returns batches in the form that `fit` takes under a strategy.
 
-    Keras splits batches over the replicas of one worker, but not over several
-    workers, where this function does. Shares differ by at most one row, and may
-    be empty. With `among_workers` all workers have the same batches, and each
-    takes its share; otherwise each has its own batches.
+    Keras splits a batch over the replicas of one worker. With several workers,
+    this function splits it. Shares differ by at most one row, and may be empty.
+    With `among_workers` all workers have the same batches, and each takes its
+    share; otherwise each has its own batches.
     """
-    index, workers = worker(strategy)
+    index, workers = this_worker(strategy)
     if workers == 1:
         return batches
     replicas = strategy.num_replicas_in_sync // workers
@@ -155,13 +155,13 @@ def distribute(
 
 def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
     """Returns the chief's array. Collective: every worker must call it."""
-    if worker(strategy).count == 1:
+    if this_worker(strategy).count == 1:
         return value
     with strategy.scope():  # a new variable has the chief's value everywhere
         return tf.Variable(value).numpy()
 
 
-def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
+def check_same_arguments(strategy: Strategy, values: Mapping[str, Any]) -> None:
     """Raises InputError unless this worker has the chief's arguments.
 
     Collective: every worker must call it, the chief once its run exists. Paths
@@ -173,5 +173,5 @@ def check_same_request(strategy: Strategy, values: Mapping[str, Any]) -> None:
     if digest != broadcast_from_chief(strategy, digest):
         raise InputError(
             "All workers must have the same arguments. Received: "
-            f"worker {worker(strategy).index} with {text}"
+            f"worker {this_worker(strategy).index} with {text}"
         )

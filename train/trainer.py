@@ -3,6 +3,7 @@
 import contextlib
 import dataclasses
 import logging
+import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
     import tensorflow as tf
 
 logger = logging.getLogger(__name__)
+
+# Arguments that may change when a run is resumed.
+_MAY_CHANGE = {"steps", "max_to_keep", "patience", "tensorboard"}
 
 
 def train(
@@ -101,7 +105,7 @@ def train(
 
     if isinstance(strategy, str):
         strategy = strategies.open_strategy(strategy)
-    worker = strategies.worker(strategy)
+    worker = strategies.this_worker(strategy)
     if dry_run:
         from keras_transformer.train.fitting import try_steps
 
@@ -110,15 +114,13 @@ def train(
             config = arguments.config_with(data.tokenizer)
             try_steps(config, data, arguments.resolved_recipe, strategy)
         return None
-    with contextlib.ExitStack() as stack:
-        if worker.is_chief:
-            if is_new:
-                _create(arguments, Path(output), worker.count)
-            stack.enter_context(locked(output))
+    if is_new and worker.is_chief:
+        _create(arguments, Path(output), worker.count)
+    with locked(output) if worker.is_chief else contextlib.nullcontext():
         # The other workers wait here until the chief has created the run.
-        strategies.check_same_request(strategy, arguments.request())
+        strategies.check_same_arguments(strategy, arguments.by_name())
         run = Run.open(output)
-        arguments.check_resumes(run, worker.count)
+        check_resumes(run, arguments, worker.count)
         _train_run(run, arguments, strategy)
     return Run.open(output) if worker.is_chief else None
 
@@ -146,7 +148,7 @@ def _create(arguments: TrainingArguments, output: Path, workers: int) -> None:
                 "workers": workers,
                 "example": example,
             },
-            request=arguments.resolved_request(),
+            request=arguments.for_new_run(),
         )
 
 
@@ -168,14 +170,55 @@ def _prepared_data(
     return data
 
 
+def check_resumes(run: Run, arguments: TrainingArguments, workers: int) -> None:
+    """Raises InputError if arguments differ from the run's."""
+    if run.checkpoints() and not run.state_path.exists():
+        raise InputError(
+            f"{run.path} cannot be resumed without its {run.state_path.name}. "
+            "Train into a different folder, perhaps with init_from this run."
+        )
+    received = {**arguments.by_name(), "workers": workers}
+    if isinstance(arguments.corpus, PreparedCorpus):
+        del received["data"]  # the content is compared
+    recorded = {
+        **run.statistics,
+        **run.config.to_dict(),
+        "source": run.languages[0],
+        "target": run.languages[1],
+        **run.request,
+    }
+    expected = {name: recorded.get(name) for name in received}
+    check_equal(
+        f"{run.path} was started with different arguments. Choose a "
+        "different output, or leave them out.",
+        _without_folders(expected),
+        _without_folders(received),
+        _MAY_CHANGE,
+    )
+
+
+def _without_folders(value: Any) -> Any:
+    """Returns a request with names instead of paths, since files may move."""
+    if isinstance(value, dict):
+        paths = {"corpora", "data", "init_from", "tokenizer"} & value.keys()
+        return value | {name: _without_folders(value[name]) for name in paths}
+    if isinstance(value, list):
+        return [_without_folders(item) for item in value]
+    if isinstance(value, str) and not value.startswith("tfds:"):
+        return os.path.basename(os.path.realpath(value))
+    return value
+
+
 def _train_run(
     run: Run, arguments: TrainingArguments, strategy: "tf.distribute.Strategy"
 ) -> None:
     """Trains a run, which may be new, to the end of its recipe."""
     from keras_transformer.train import fitting
-    from keras_transformer.train.strategy import worker
+    from keras_transformer.train.strategy import this_worker
 
-    request = arguments.resumed_request(run)
+    values = arguments.by_name()
+    changes = {name: values[name] for name in values if name in _MAY_CHANGE}
+    request = {**run.request, **changes}
     names = {field.name for field in dataclasses.fields(Recipe)}
     recipe = Recipe(**{name: x for name, x in request.items() if name in names})
     if read_step(run) >= recipe.steps:
@@ -183,8 +226,8 @@ def _train_run(
         return
     data = _open_data(run, arguments.corpus)
     if data is arguments.corpus:  # it may have been moved
-        request |= data.request()
-    if worker(strategy).is_chief and request != run.request:
+        request |= data.arguments()
+    if this_worker(strategy).is_chief and request != run.request:
         run.save_request(request)
     fitting.fit(run, data, recipe, strategy)
 

@@ -84,7 +84,8 @@ def test_a_run_is_repeated_from_its_flags(run_cli, trained, calls, tmp_path):
         for call in calls
     )
     run = Run.open(trained.run)
-    assert repeated.resolved_request() == run.request
+    values = repeated.for_new_run().items()
+    assert {x: y for x, y in values if y is not None} == run.request
     assert repeated.config_with(run.tokenizer) == run.config
     assert varied.resolved_recipe.steps == 9
     assert varied.config_with(run.tokenizer).d_model == 8
@@ -116,10 +117,10 @@ def test_the_flags_of_several_corpora(run_cli, calls, tmp_path):
         kt.train.open_corpus(entries[1]["data"], columns=(2, 1)),
     ):
         file = tmp_path / "train.yaml"
-        file.write_text(yaml.safe_dump(corpus.request()))
+        file.write_text(yaml.safe_dump(corpus.arguments()))
         run_cli("train", "--config", file, "--output", tmp_path / "run")
         opened = calls.pop()["corpus"]
-        assert opened.request() == corpus.request()
+        assert opened.arguments() == corpus.arguments()
         pairs = [list(x.pairs("train")) for x in (corpus, opened)]
         assert pairs[0] == pairs[1]
     entry = '{"data": "embedded"}'

@@ -102,7 +102,7 @@ def main(output):
     from keras_transformer.train import strategy as strategies
 
     strategy = strategies.open_strategy("multiworker")
-    index, workers = strategies.worker(strategy)
+    index, workers = strategies.this_worker(strategy)
     value = np.array([[2**33, 1]])
     received = strategies.broadcast_from_chief(strategy, value - index)
     np.testing.assert_array_equal(received, value)

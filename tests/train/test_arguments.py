@@ -19,6 +19,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train.arguments import TrainingArguments
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
 from keras_transformer.train.recipe import Recipe
+from keras_transformer.train.trainer import check_resumes
 
 
 def choose(corpus, preset=None, recipe=None, architecture=None, **options):
@@ -86,14 +87,12 @@ def test_the_request_is_what_was_given_and_the_whole_recipe(corpus, run):
     sizes = dict(vocab_size=300, max_length=24)
     low = dict(steps_per_epoch=200, warmup_steps=100, learning_rate_scale=0.02)
     low = Recipe.from_preset("tiny", **sizes, **low, **recipe)
-    values = dataclasses.asdict(low)
-    del values["clip_norm"]  # None
-    assert new.resolved_request() == {
+    assert new.for_new_run() == {
         **dict(data=[corpus.name], source="en", target="de"),
         **dict(preset="tiny", init_from=str(run.path), dropout=0.3),
-        **values,
+        **dataclasses.asdict(low),
     }
-    arguments = new.resolved_request()
+    arguments = new.for_new_run()
     assert yaml.safe_load(yaml.safe_dump(arguments)) == arguments
 
 
@@ -177,14 +176,14 @@ def test_a_language_without_validation_needs_no_package(tmp_path):
 def check(
     run, corpus=None, preset=None, architecture=None, init_from=None, **recipe
 ):
-    request = TrainingArguments(
+    arguments = TrainingArguments(
         corpus=corpus,
         preset=preset,
         recipe=recipe,
         architecture=architecture,
         init_from=init_from,
     )
-    request.check_resumes(run, workers=1)
+    check_resumes(run, arguments, workers=1)
 
 
 def test_only_what_is_given_is_compared(corpus, run):
@@ -233,7 +232,7 @@ def test_differences_of_several_corpora(corpus, run):
         return open_corpora(entries, "en", "de")
 
     heavy, plain = dict(weight=4), {}
-    run.save_request(mixed(heavy, plain).request())
+    run.save_request(mixed(heavy, plain).arguments())
     check(run, mixed(heavy, plain))
     for parts in (
         (dict(weight=3), plain),

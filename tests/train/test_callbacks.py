@@ -18,7 +18,6 @@ from keras_transformer.train.callbacks import (
     EarlyStopping,
     Progress,
     StepCounter,
-    delayed_signals,
     read_log,
 )
 
@@ -166,8 +165,7 @@ def test_a_resumed_run_drops_the_rows_after_its_state(tmp_path):
 
 def progress_of(step, last_step):
     counter = StepCounter(step, last_step)
-    progress = Progress(counter)
-    progress.score = "BLEU"
+    progress = Progress(counter, "BLEU")
     progress.on_train_begin()
     return counter, progress
 
@@ -235,12 +233,11 @@ def test_a_signal_saves_the_state_and_ends_training(
     monkeypatch.setattr(callbacks, "save_state", lambda *v: saved.append(v))
     run = object()
     handlers = [signal.getsignal(n) for n in (signal.SIGINT, signal.SIGTERM)]
-    received = []
-    checkpoints = Checkpoints(run, 5, StepCounter(12, 40), received)
+    checkpoints = Checkpoints(run, 5, StepCounter(12, 40))
     model = FakeModel()
     checkpoints.set_model(model)
     checkpoints.set_params({"steps": 3})
-    with pytest.raises(error) as raised, delayed_signals(received):
+    with pytest.raises(error) as raised, checkpoints.delayed_signals():
         checkpoints.on_train_batch_end(0, {})
         os.kill(os.getpid(), number)
         os.kill(os.getpid(), signal.SIGTERM)  # some clusters send it twice
@@ -267,8 +264,8 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
         save_checkpoint=lambda *_: saved.append("checkpoint"),
         save_best=lambda *_: saved.append("best"),
     )
-    received = [signal.SIGTERM]
-    checkpoints = Checkpoints(run, 5, StepCounter(step, 40), received)
+    checkpoints = Checkpoints(run, 5, StepCounter(step, 40))
+    checkpoints.received_signals.append(signal.SIGTERM)
     checkpoints.set_model(FakeModel())
     checkpoints.set_params({"steps": 10})
     checkpoints.on_train_batch_end(batch, {})
@@ -280,14 +277,14 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
 
 def test_a_worker_that_is_not_the_chief_knows_the_step_that_was_saved():
     counter = StepCounter(12, 40)
-    checkpoints = Checkpoints(None, 5, counter, [])
+    checkpoints = Checkpoints(None, 5, counter)
     counter.step = 20
     checkpoints.on_epoch_end(0, {})
     assert checkpoints.saved_step == 20
 
 
 def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
-    with delayed_signals([]):
+    with Checkpoints(None, 5, StepCounter(0, 40)).delayed_signals():
         os.kill(os.getpid(), signal.SIGINT)
         with pytest.raises(KeyboardInterrupt):
             os.kill(os.getpid(), signal.SIGINT)
@@ -296,11 +293,12 @@ def test_a_second_ctrl_c_ends_training_at_once(ctrl_c):
 def test_several_workers_and_a_switched_off_ctrl_c_keep_their_handlers():
     """The latter as in `keras-transformer train ... &` in a script."""
     before = signal.getsignal(signal.SIGINT)
-    with delayed_signals([], workers=2):
+    checkpoints = Checkpoints(None, 5, StepCounter(0, 40))
+    with checkpoints.delayed_signals(workers=2):
         assert signal.getsignal(signal.SIGINT) == before
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
-        with delayed_signals([]):
+        with checkpoints.delayed_signals():
             assert signal.getsignal(signal.SIGINT) == signal.SIG_IGN
     finally:
         signal.signal(signal.SIGINT, before)

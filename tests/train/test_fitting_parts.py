@@ -1,6 +1,7 @@
 """Parts of a training, without its updates."""
 
 import dataclasses
+import functools
 import signal
 
 import digits
@@ -63,7 +64,7 @@ def fit(one_step_run, model, monkeypatch):
     data = open_corpus(str(one_step_run.path / "data"))
 
     def fit(step=1, run=one_step_run, **values):
-        monkeypatch.setattr(fitting, "_restore", lambda *_: step)
+        monkeypatch.setattr(fitting, "_restore_or_start", lambda *_: step)
         recipe = digits.recipe(**{"steps": 20, "steps_per_epoch": 5, **values})
         with pytest.raises(Stop):
             fitting.fit(run, data, recipe, open_strategy("single"))
@@ -80,12 +81,11 @@ def test_seed_and_determinism_are_set_first(one_step_run, monkeypatch):
     )
     monkeypatch.setattr(fitting.keras.utils, "set_random_seed", calls.append)
     monkeypatch.setattr(fitting, "Transformer", stop)
-    strategy = open_strategy("single")
+    data = open_corpus(str(one_step_run.path / "data"))
     for values in (dict(seed=7), dict(seed=8, deterministic=True)):
+        recipe = digits.recipe(**values)
         with pytest.raises(Stop):
-            compiled_model(
-                one_step_run.config, digits.recipe(**values), strategy
-            )
+            fitting.fit(one_step_run, data, recipe, open_strategy("single"))
     assert calls == [7, 8, "deterministic"]
 
 
@@ -133,7 +133,7 @@ def test_an_epoch_that_was_interrupted_is_completed(
 
 
 def test_each_worker_has_its_part_of_a_batch(fit, trained_with, monkeypatch):
-    monkeypatch.setattr(strategy, "worker", lambda _: Worker(1, 2))
+    monkeypatch.setattr(strategy, "this_worker", lambda _: Worker(1, 2))
     monkeypatch.setattr(strategy, "distribute", lambda batches, *_, **__: None)
     fit()
     order, _, values = trained_with
@@ -194,19 +194,25 @@ def test_outputs_are_scored_with_the_search_of_the_run(
     assert (score.target, len(score.sources)) == ("de", 5)
 
 
-def test_an_interruption_restores_the_handlers_of_signals(
+def test_an_interruption_ends_callbacks_and_restores_handlers_of_signals(
     fit, monkeypatch, capsys, ctrl_c
 ):
     handler = signal.getsignal(signal.SIGINT)
 
-    def model_fit(self, batches, **values):
+    def model_fit(self, batches, callbacks, **values):
         assert signal.getsignal(signal.SIGINT) != handler
+        for callback in callbacks:
+            ended = functools.partial(names.append, type(callback).__name__)
+            callback.on_train_end = ended
         raise KeyboardInterrupt
 
+    names = []
     monkeypatch.setattr(Transformer, "fit", model_fit)
     with pytest.raises(KeyboardInterrupt):
-        fit()
+        fit(tensorboard=True)
     assert signal.getsignal(signal.SIGINT) == handler
+    assert {"TensorBoard", "Progress"} < set(names)
+    assert len(names) == len(set(names))  # each ends once
     assert "resumes after step 1\n" in capsys.readouterr().out
 
 

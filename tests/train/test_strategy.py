@@ -17,7 +17,7 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.train import strategy as strategies
 from keras_transformer.train.strategy import (
     open_strategy,
-    worker,
+    this_worker,
 )
 
 
@@ -27,7 +27,7 @@ def test_one_device_is_the_default(monkeypatch):
         strategy = open_strategy(name)
         assert strategy.num_replicas_in_sync == 1
         assert not isinstance(strategy, tf.distribute.MirroredStrategy)
-        assert worker(strategy) == (0, 1)
+        assert this_worker(strategy) == (0, 1)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -52,7 +52,7 @@ def test_a_cluster_of_one_worker(monkeypatch):
         "task": {"type": "worker", "index": 0},
     }
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    assert worker(open_strategy("auto")) == (0, 1)
+    assert this_worker(open_strategy("auto")) == (0, 1)
 
 
 def test_unknown_strategy():
@@ -85,7 +85,7 @@ def test_a_chief_is_the_first_worker(monkeypatch, job, index, expected):
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
     strategy = types.SimpleNamespace(cluster_resolver=resolver)
-    assert worker(strategy) == expected
+    assert this_worker(strategy) == expected
 
 
 @pytest.mark.parametrize(

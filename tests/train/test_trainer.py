@@ -66,13 +66,12 @@ def test_a_prepared_corpus_stays_where_it_is(
     ]
 
 
-def test_a_training_needs_a_folder_and_data(corpus, tmp_path):
-    for data, output, name in (
-        (corpus, None, "output"),
-        (None, tmp_path / "new", "data"),
-    ):
-        with pytest.raises(InputError, match=name):
-            train(data, output, "tiny")
+def test_a_training_needs_a_folder_and_data(corpus, run, tmp_path):
+    with pytest.raises(InputError, match="output"):
+        train(corpus, None, "tiny")
+    for output, is_dry in ((tmp_path / "new", False), (run.path, True)):
+        with pytest.raises(InputError, match="A dry run always needs data"):
+            train(None, output, "tiny", dry_run=is_dry)
     assert not (tmp_path / "new").exists()
 
 
@@ -208,7 +207,8 @@ def test_data_with_a_different_tokenizer(corpus, prepared, open_run, tmp_path):
 
 
 def test_the_number_of_workers_may_not_change(run, open_run, monkeypatch):
-    monkeypatch.setattr(strategy, "worker", lambda _: strategy.Worker(0, 2))
+    two = strategy.Worker(0, 2)
+    monkeypatch.setattr(strategy, "this_worker", lambda _: two)
     with pytest.raises(InputError, match="workers=2 instead of 1"):
         open_run(None, run.path)
 

@@ -224,10 +224,11 @@ class BatchOrder:
 
         The results of `cut_pool` follow, with the batches in random order.
         """
-        number, pool = pool // self.num_pools, pool % self.num_pools
-        places, longest_first, padded, cuts = self._cut(number, pool)
+        number = pool // self.num_pools  # of the pass
+        within = pool % self.num_pools
+        places, longest_first, padded, cuts = self._cut(number, within)
         if self.seed is not None:
-            seed = [tf.cast(self._key(number)[0], tf.int64), pool]
+            seed = [tf.cast(self._key(number)[0], tf.int64), within]
             cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
         return places, longest_first, padded, cuts
 

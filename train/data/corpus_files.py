@@ -6,20 +6,19 @@ import logging
 import os
 import re
 from collections.abc import Iterator, Sequence
-from numbers import Integral
 
+from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import Rule, check_values
 from keras_transformer.support.text_files import read_lines, without_suffix
 from keras_transformer.tasks.parsing import read_trees
 from keras_transformer.train.data.reading import SPLITS, Reader
 
 logger = logging.getLogger(__name__)
 
-_COLUMNS = Rule(
+_COLUMNS = fields.Rule(
     tuple | list,
     "the numbers of two columns, counted from 1",
-    lambda x: [isinstance(y, Integral) and y >= 1 for y in x] == [True, True],
+    lambda x: len(x) == 2 and all(map(fields.POSITIVE_INTEGER.accepts, x)),
 )
 # Lines from which the form of a file is guessed.
 _FIRST_LINES = 100
@@ -113,7 +112,7 @@ def open_table(path: str, columns: Sequence[int] | None = None) -> Reader:
     if columns is None:
         columns = 1, 2
         _warn_of_numbers(path, lines)
-    check_values(_COLUMNS, columns=columns)
+    fields.check_values(_COLUMNS, columns=columns)
     source, target = columns
     last = max(columns)
 

@@ -52,7 +52,7 @@ class PreparedCorpus(Corpus):
         """Names of the splits; `"train"` has ids instead of texts."""
         return ("train", *super().splits)
 
-    def request(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Returns the arguments of `open_corpus` by name."""
         data = [os.path.abspath(self.name)]
         entry = CorpusEntry(data=data, source=self.source, target=self.target)

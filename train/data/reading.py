@@ -133,7 +133,7 @@ class Corpus:
         """Language code of the target, if all parts share it."""
         return _only(part.target for part in self.parts)
 
-    def request(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """Returns the arguments of `open_corpus` or `open_corpora` by name."""
         entries = [part.arguments() for part in self.parts]
         is_plain = len(entries) == 1 and not {"weight", "tag"} & set(entries[0])

@@ -63,7 +63,7 @@ def test_a_corpus_is_opened_again_with_its_request(folders, tmp_path):
     ]
     corpus = open_corpora(given, "en", "de")
     common = {"source": "en", "target": "de"}
-    assert corpus.request() == {
+    assert corpus.arguments() == {
         "corpora": [
             {"data": [str(folders / "a")], **common},
             {
@@ -75,12 +75,13 @@ def test_a_corpus_is_opened_again_with_its_request(folders, tmp_path):
             {"data": [str(table)], **common, "columns": [2, 3]},
         ]
     }
-    again = open_corpora(corpus.request()["corpora"])
-    assert again.request() == corpus.request()
+    again = open_corpora(corpus.arguments()["corpora"])
+    assert again.arguments() == corpus.arguments()
     assert list(again.pairs("train")) == list(corpus.pairs("train"))
     single = open_corpus(str(table), columns=(2, 3))
-    assert single.request() == {"data": [str(table)], "columns": [2, 3]}
-    assert open_corpus("embedded").request() == {"data": ["embedded"], **common}
+    assert single.arguments() == {"data": [str(table)], "columns": [2, 3]}
+    demo = {"data": ["embedded"], **common}
+    assert open_corpus("embedded").arguments() == demo
 
 
 def test_languages_of_entries(folders):
