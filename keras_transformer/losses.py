@@ -3,6 +3,7 @@
 Letters: B = batch, T = target length, V = vocabulary.
 """
 
+import contextlib
 from typing import Any
 
 import keras
@@ -61,6 +62,17 @@ def _known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
     return ops.where(are_tokens, labels, 0), are_tokens
 
 
+def attach_factors(logits: Any, states: Any, matrix: Any, bias: Any) -> None:
+    """Attaches factors to logits, since Keras gives a loss only the logits."""
+    with contextlib.suppress(AttributeError):  # arrays of JAX take none
+        logits.factors = states, matrix, bias
+
+
+def factors_of(logits: Any) -> tuple[Any, Any, Any] | None:
+    """Returns what `attach_factors` attached: states, matrix and bias."""
+    return getattr(logits, "factors", None)
+
+
 def fused_cross_entropy(
     labels: Any, logits: Any, weights: Any, label_smoothing: float = 0.0
 ) -> Any:
@@ -77,7 +89,7 @@ def fused_cross_entropy(
     `[B, T, V]` values, for TensorFlow. `ops.custom_gradient` would do so too,
     but it keeps the graph of each model in memory until the process ends.
     """
-    states, matrix, bias = logits.factors
+    states, matrix, bias = factors_of(logits)
     matrix = ops.convert_to_tensor(matrix)
     if bias is not None:  # a last column of M, where x is 1
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)

@@ -16,12 +16,13 @@ import tensorflow as tf
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     inner_layers,
-    summed_gradients,
+    without_all_reduce,
 )
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
 from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
+    factors_of,
     fused_cross_entropy,
 )
 
@@ -129,10 +130,9 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 auto_scale_loss=auto_scale_loss,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
-            self._jits_gradients = jit_compile is True
-            self._compute_part = self._part_gradients
-            if self._jits_gradients:
-                self._compute_part = tf.function(
+            self._jitted_gradients = None
+            if jit_compile is True:
+                self._jitted_gradients = tf.function(
                     self._part_gradients,
                     autograph=False,
                     jit_compile=True,
@@ -144,7 +144,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
         if config:
-            config["jit_compile"] = self._jits_gradients
+            config["jit_compile"] = self._jitted_gradients is not None
             if (steps := self.gradient_accumulation_steps) > 1:
                 config["gradient_accumulation_steps"] = steps
         return config
@@ -242,6 +242,10 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             loss /= count
         return gradients, loss, None
 
+    def _compute_part(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
+        compute = self._jitted_gradients or self._part_gradients
+        return compute(batch)
+
     def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         variables = self.trainable_variables
         with tf.GradientTape() as tape:
@@ -284,7 +288,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
     def _is_fused(self, y_pred: Any) -> bool:
         """Returns whether the loss has a faster gradient: the paper's loss."""
         return (
-            hasattr(y_pred, "factors")
+            factors_of(y_pred) is not None
             and type(self.loss) is LabelSmoothedCrossEntropy
             and type(self).token_losses is TokenMeanLoss.token_losses
         )
@@ -307,7 +311,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
         # At the end of the data all operations on the batch are cancelled; so
         # must be the update of the iteration counter.
-        with tf.control_dependencies([loss]), summed_gradients(optimizer):
+        with tf.control_dependencies([loss]), without_all_reduce(optimizer):
             optimizer.apply(gradients, self.trainable_variables)
 
     def _track(self, mean: keras.metrics.Mean, value: Any, count: Any) -> None:

@@ -3,13 +3,13 @@
 Letters: B = batch, T = length, V = vocabulary.
 """
 
-import contextlib
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_transformer.layers.common import arguments_of, check_sizes
+from keras_transformer.losses import attach_factors
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -97,10 +97,7 @@ class TiedEmbedding(keras.layers.Layer):
         logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
-        # The factors of the product, for `losses.fused_cross_entropy`: Keras
-        # gives a loss only the logits. Arrays of JAX have no attributes.
-        with contextlib.suppress(AttributeError):
-            logits.factors = inputs, self.embeddings, self.bias
+        attach_factors(logits, inputs, self.embeddings, self.bias)
         return logits
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:

@@ -126,7 +126,10 @@ class TransformerLayer(SameShape):
         scores: list | None,
         memory: Any = None,  # of self-attention: its input
     ) -> Any:
-        """Calls an attention in its residual. `scores` gets the scores."""
+        """Calls an attention in its residual. `scores` gets the scores.
+
+        `memory_mask` is the mask of the keys: of `x` in self-attention.
+        """
         # Keras fills in masks that are left out, and takes no None by name.
         masks = {} if memory_mask is None else {"memory_mask": memory_mask}
 
