@@ -115,10 +115,9 @@ class BeamSearch(_SearchSettings):
     _: dataclasses.KW_ONLY
     stop: str = fields.described(
         fields.one_of("exact", "finished", "heuristic"),
-        "rule that ends the search: exact, when no live hypothesis can be one "
-        "of the n best; finished, when K are finished, as in Marian and "
-        "CTranslate2; heuristic, when none would be one of the K best if it "
-        "ended now, for length penalties that grow faster than wu",
+        "when the search ends: exact: no live hypothesis can enter the n best; "
+        "finished: K hypotheses are finished, as in Marian and CTranslate2; "
+        "heuristic: no live hypothesis would enter the K best if it ended now",
         default="exact",
     )
 
