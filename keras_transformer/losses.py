@@ -3,12 +3,12 @@
 Letters: B = batch, T = target length, V = vocabulary.
 """
 
-import contextlib
 from typing import Any
 
 import keras
 from keras import ops
 
+from keras_transformer.layers.embedding import factors_of
 from keras_transformer.support.fields import FRACTION, check_values
 
 
@@ -60,17 +60,6 @@ def _known_labels(labels: Any, vocab_size: int) -> tuple[Any, Any]:
     labels = ops.cast(labels, "int32")
     are_tokens = (labels >= 0) & (labels < vocab_size)
     return ops.where(are_tokens, labels, 0), are_tokens
-
-
-def attach_factors(logits: Any, states: Any, matrix: Any, bias: Any) -> None:
-    """Attaches factors to logits, since Keras gives a loss only the logits."""
-    with contextlib.suppress(AttributeError):  # arrays of JAX take none
-        logits.factors = states, matrix, bias
-
-
-def factors_of(logits: Any) -> tuple[Any, Any, Any] | None:
-    """Returns what `attach_factors` attached: states, matrix and bias."""
-    return getattr(logits, "factors", None)
 
 
 def fused_cross_entropy(

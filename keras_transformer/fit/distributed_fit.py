@@ -20,9 +20,9 @@ from keras_transformer.fit.keras_overrides import (
 )
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
+from keras_transformer.layers.embedding import factors_of
 from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
-    factors_of,
     fused_cross_entropy,
 )
 

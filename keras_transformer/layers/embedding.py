@@ -3,13 +3,13 @@
 Letters: B = batch, T = length, V = vocabulary.
 """
 
+import contextlib
 from typing import Any
 
 import keras
 from keras import ops
 
 from keras_transformer.layers.common import arguments_of, check_sizes
-from keras_transformer.losses import attach_factors
 
 
 @keras.saving.register_keras_serializable(package="keras_transformer")
@@ -97,7 +97,8 @@ class TiedEmbedding(keras.layers.Layer):
         logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
-        attach_factors(logits, inputs, self.embeddings, self.bias)
+        with contextlib.suppress(AttributeError):  # of arrays of JAX
+            logits.factors = inputs, self.embeddings, self.bias  # `factors_of`
         return logits
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
@@ -115,3 +116,11 @@ class TiedEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self, TiedEmbedding)}
+
+
+def factors_of(logits: Any) -> tuple[Any, Any, Any] | None:
+    """Returns states, matrix and bias of a `TiedEmbedding`'s logits, or None.
+
+    For `losses.fused_cross_entropy`: Keras gives a loss only the logits.
+    """
+    return getattr(logits, "factors", None)
