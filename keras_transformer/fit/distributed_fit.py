@@ -208,9 +208,10 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
 
     def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         """Returns gradients, loss, and predictions that no metric has seen."""
+        compute_part = self._jitted_gradients or self._part_gradients
         parts = self.gradient_accumulation_steps
         if parts == 1:
-            return self._compute_part(batch)
+            return compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
         if self._overrides_loss:  # it may divide by the rows
             parts = tf.clip_by_value(parts, 1, tf.maximum(rows, 1))
@@ -222,7 +223,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 (batch.x, batch.y, batch.weights),
             )
             part_batch = _Batch(x, y, weights, batch.total)
-            more, more_loss, y_pred = self._compute_part(part_batch)
+            more, more_loss, y_pred = compute_part(part_batch)
             self.compute_metrics(x, y, y_pred, weights)
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
             return part + 1, gradients, loss + more_loss
@@ -241,10 +242,6 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             gradients = [g / count for g in gradients]
             loss /= count
         return gradients, loss, None
-
-    def _compute_part(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
-        compute = self._jitted_gradients or self._part_gradients
-        return compute(batch)
 
     def _part_gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         variables = self.trainable_variables

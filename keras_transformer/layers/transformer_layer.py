@@ -121,15 +121,12 @@ class TransformerLayer(SameShape):
         residual: Residual,
         x: Any,
         attention_mask: Any,
-        memory_mask: Any,
+        memory_mask: Any,  # of self-attention: the mask of its input
         training: bool | None,
         scores: list | None,
         memory: Any = None,  # of self-attention: its input
     ) -> Any:
-        """Calls an attention in its residual. `scores` gets the scores.
-
-        `memory_mask` is the mask of the keys: of `x` in self-attention.
-        """
+        """Calls an attention in its residual. `scores` gets the scores."""
         # Keras fills in masks that are left out, and takes no None by name.
         masks = {} if memory_mask is None else {"memory_mask": memory_mask}
 
