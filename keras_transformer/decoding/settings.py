@@ -68,9 +68,8 @@ class _SearchSettings:
         """Returns these settings for a number of translations per source."""
         if not 1 <= num_translations <= self.num_hypotheses:
             raise InputError(
-                f"must be an integer from 1 to {self.num_hypotheses}, which is "
-                "the beam_size or num_samples of the search. "
-                f"Received: {num_translations}",
+                f"must be an integer from 1 to {self.num_hypotheses}, the "
+                f"beam_size or num_samples. Received: {num_translations}",
                 argument="num_translations",
             )
         return self
