@@ -228,22 +228,6 @@ class TransformerConfig:
             vocab_size = preset.vocab_size
         return cls(vocab_size=vocab_size, **preset.architecture | overrides)
 
-    @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> "TransformerConfig":
-        """Returns the configuration from the values of `to_dict`.
-
-        Raises:
-            InputError: If `vocab_size` is missing, a name is unknown, or a
-                value is invalid.
-        """
-        names = {field.name for field in dataclasses.fields(cls)}
-        if "vocab_size" not in values or not names.issuperset(values):
-            raise InputError(
-                "A configuration must contain vocab_size and any of "
-                f"{', '.join(sorted(names))}. Received: {sorted(values)}"
-            )
-        return cls(**values)
-
     def to_dict(self) -> dict[str, Any]:
         """Returns the values as a dictionary that JSON can hold."""
         return dataclasses.asdict(self)

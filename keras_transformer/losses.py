@@ -8,6 +8,7 @@ from typing import Any
 import keras
 from keras import ops
 
+from keras_transformer.layers.embedding import factors_of
 from keras_transformer.support.fields import FRACTION, check_values
 
 
@@ -77,7 +78,7 @@ def fused_cross_entropy(
     `[B, T, V]` values, for TensorFlow. `ops.custom_gradient` would do so too,
     but it keeps the graph of each model in memory until the process ends.
     """
-    states, matrix, bias = logits.factors
+    states, matrix, bias = factors_of(logits)
     matrix = ops.convert_to_tensor(matrix)
     if bias is not None:  # a last column of M, where x is 1
         matrix = ops.concatenate([matrix, bias[:, None]], axis=1)

@@ -225,7 +225,8 @@ class Transformer(_Model):
             training: Whether dropout is applied.
         """
         x, mask = self._encoder_inputs(source, training)
-        return Memory(self.encoder(x, mask, training=training), mask)
+        states = self.encoder(x, attention_mask=mask, training=training)
+        return Memory(states, mask)
 
     def decode(
         self, target: Any, memory: Memory, training: bool | None = None
@@ -239,7 +240,11 @@ class Transformer(_Model):
         """
         x, mask = self._decoder_inputs(target, training)
         states = self.decoder(
-            x, memory.states, mask, memory.mask, training=training
+            x,
+            memory.states,
+            attention_mask=mask,
+            cross_attention_mask=memory.mask,
+            training=training,
         )
         return self.logits(states)
 
@@ -252,11 +257,15 @@ class Transformer(_Model):
         """
         x, source_mask = self._encoder_inputs(source)
         memory, encoder = self.encoder(
-            x, source_mask, return_attention_scores=True
+            x, attention_mask=source_mask, return_attention_scores=True
         )
         x, mask = self._decoder_inputs(target)
         _, decoder, cross = self.decoder(
-            x, memory, mask, source_mask, return_attention_scores=True
+            x,
+            memory,
+            attention_mask=mask,
+            cross_attention_mask=source_mask,
+            return_attention_scores=True,
         )
         return AttentionScores(encoder, decoder, cross)
 

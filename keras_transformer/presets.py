@@ -5,10 +5,9 @@ A preset holds the values that differ from base, the defaults of
 leaves a cell empty where it equals base's.
 """
 
-import difflib
 from typing import Any, NamedTuple
 
-from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
 
 
 class Preset(NamedTuple):
@@ -139,11 +138,5 @@ PRESETS: dict[str, Preset] = {
 
 def find_preset(name: str) -> Preset:
     """Returns the preset of a name."""
-    if name in PRESETS:
-        return PRESETS[name]
-    similar = difflib.get_close_matches(str(name), PRESETS, n=1)
-    hint = f"Did you mean {similar[0]!r}? " if similar else ""
-    raise InputError(
-        f"There is no preset {name!r}. {hint}`keras-transformer presets` "
-        "lists all presets."
-    )
+    check_values(one_of(*PRESETS), preset=name)
+    return PRESETS[name]

@@ -60,9 +60,9 @@ def main() -> None:
                 LiteDecoding(model, sources, None),
                 limits,
                 search,
-                1,
                 ids,
-                [[]] * len(source),
+                count=1,
+                prefix=np.zeros((len(source), 0), np.int32),
             )
             models.put(model)
             return found.ids[:, 0, : min(found.lengths[:, 0])]

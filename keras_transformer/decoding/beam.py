@@ -77,7 +77,7 @@ def beam_search(
     """
     count = settings.beam_size if count is None else count
     pad_id = special_ids.pad_id
-    search = BeamSearcher(step, settings, count, special_ids)
+    search = BeamSearcher(step, settings, special_ids, count)
     state = search.start(cache, max_lengths, prefix)
     ids, scores, lengths = loop.run_search(
         state, search.extend, search.can_win, search.result, pad_id
@@ -96,14 +96,14 @@ class BeamSearcher:
 
     step: loop.StepFunction
     settings: BeamSearch
+    special_ids: SpecialIds
     count: int | tf.Tensor
-    ids: SpecialIds
 
     def start(
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
     ) -> BeamState:
         """Returns the state before the first step."""
-        pad_id = self.ids.pad_id
+        pad_id = self.special_ids.pad_id
         constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
         batch = tf.shape(constraints.max_lengths)[0]
         beam_size = self.settings.beam_size
@@ -116,7 +116,7 @@ class BeamSearcher:
             cache=cache,
             live_ids=no_ids,
             live_log_probs=tf.broadcast_to(first, beams),
-            last_ids=tf.fill(beams, self.ids.bos_id),
+            last_ids=tf.fill(beams, self.special_ids.bos_id),
             parents=tf.zeros(beams, tf.int32),
             finished_ids=no_ids,
             finished_scores=tf.fill(beams, -float("inf")),
@@ -142,18 +142,18 @@ class BeamSearcher:
         # Operations over the vocabulary dominate the time. Banned tokens are
         # therefore masked after the top-k.
         beam_size = self.settings.beam_size
-        count = 2 * beam_size + len(self.ids.banned_ids)
+        count = 2 * beam_size + len(self.special_ids.banned_ids)
         count = tf.minimum(count, tf.shape(log_probs)[-1])
         allowed = without_repeats(log_probs, state.live_ids, self.settings)
         values, tokens = top_k(allowed, count)  # [B, K, count]
-        banned = tf.constant(self.ids.banned_ids, tf.int32)
+        banned = tf.constant(self.special_ids.banned_ids, tf.int32)
         is_banned = tf.reduce_any(tokens[..., None] == banned, axis=-1)
         values = tf.where(is_banned, -float("inf"), values)
-        forced = state.constraints.forced(state.index, self.ids.eos_id)
+        forced = state.constraints.forced(state.index, self.special_ids.eos_id)
         only = tf.gather(log_probs, forced, axis=2, batch_dims=1)[..., None]
         only = tf.where(tf.range(count) == 0, only, -float("inf"))
         forced = forced[:, None, None]
-        is_forced = forced != self.ids.pad_id
+        is_forced = forced != self.special_ids.pad_id
         values = tf.where(is_forced, only, values)
         tokens = tf.where(is_forced, forced, tokens)
 
@@ -167,6 +167,7 @@ class BeamSearcher:
     def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.settings.beam_size
+        pad_id = self.special_ids.pad_id
         tokens, parents, log_probs = candidates
         if self.settings.stop != "exact":
             # A stopped sentence stays until half of the batch has stopped.
@@ -174,7 +175,7 @@ class BeamSearcher:
             log_probs = tf.where(can_win, log_probs, -float("inf"))
         ids = tf.gather(state.live_ids, parents, batch_dims=1)
         ids = tf.concat([ids, tokens[:, :, None]], axis=2)  # [B, 2K, t + 1]
-        ended = tokens == self.ids.eos_id
+        ended = tokens == self.special_ids.eos_id
 
         length = state.index + 1
         penalty = self.settings.penalty(tf.cast(length, tf.float32))
@@ -183,7 +184,7 @@ class BeamSearcher:
         new_scores = tf.where(finishes, new_scores, -float("inf"))
         paddings = [[0, 0], [0, 0], [0, 1]]
         frozen_ids = tf.pad(
-            state.finished_ids, paddings, constant_values=self.ids.pad_id
+            state.finished_ids, paddings, constant_values=pad_id
         )
         # Hypotheses that finished earlier come first, to win ties.
         scores = tf.concat([state.finished_scores, new_scores], axis=1)

@@ -5,14 +5,13 @@ decoded so far, p = prefix length.
 """
 
 import dataclasses
-from collections.abc import Sequence
 from typing import NamedTuple, Protocol
 
 import numpy as np
 
 from keras_transformer.decoding.limits import repeats
 from keras_transformer.decoding.settings import BeamSearch, SearchResult
-from keras_transformer.text.ids import SpecialIds, padded
+from keras_transformer.text.ids import SpecialIds
 
 
 class Predictions(NamedTuple):
@@ -46,33 +45,33 @@ def beam_search(
     decoding: Decoding,
     max_lengths: np.ndarray,
     settings: BeamSearch,
+    special_ids: SpecialIds,
     count: int,
-    ids: SpecialIds,
-    prefixes: Sequence[Sequence[int]],
+    prefix: np.ndarray,
 ) -> SearchResult:
     """Returns the `count` best hypotheses of each source, best first."""
+    pad_id = special_ids.pad_id
     batch = len(max_lengths)
     beam_size = settings.beam_size
     longest = max(max_lengths)
-    no_ids = np.full((batch, beam_size, longest), ids.pad_id, np.int32)
+    no_ids = np.full((batch, beam_size, longest), pad_id, np.int32)
     nothing = np.full((batch, beam_size), -np.inf, np.float32)
     # After the prefix, padding: any token is allowed.
-    forced = padded(prefixes, ids.pad_id)
-    forced = np.pad(forced, [[0, 0], [0, 1]], constant_values=ids.pad_id)
+    prefix = np.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
     beams = _Beams(
         sentences=np.arange(batch),
         max_lengths=max_lengths,
-        prefixes=forced,
+        prefix=prefix,
         live_ids=no_ids,
         # All beams are the same at first, so only one of them is live.
         live_log_probs=np.where(np.arange(beam_size) == 0, 0, nothing),
-        last_ids=np.full((batch, beam_size), ids.bos_id, np.int32),
+        last_ids=np.full((batch, beam_size), special_ids.bos_id, np.int32),
         parents=np.zeros((batch, beam_size), np.int32),
         finished_ids=no_ids,
         finished_scores=nothing,
         finished_lengths=np.zeros((batch, beam_size), np.int32),
     )
-    search = _Search(settings, count, ids, beams)
+    search = _Search(settings, special_ids, count, beams)
     result = search.finished()  # none yet
     while True:
         beams = search.beams
@@ -97,7 +96,7 @@ class _Beams(NamedTuple):
 
     sentences: np.ndarray  # [B] index of each row in the whole batch
     max_lengths: np.ndarray  # [B]
-    prefixes: np.ndarray  # [B, p + 1] forced tokens, then padding
+    prefix: np.ndarray  # [B, p + 1] forced tokens, then padding
     live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
     live_log_probs: np.ndarray  # [B, K] their log P, best first
     last_ids: np.ndarray  # [B, K] the next input
@@ -112,17 +111,17 @@ class _Search:
     """The steps of a search."""
 
     settings: BeamSearch
+    special_ids: SpecialIds
     count: int
-    ids: SpecialIds
     beams: _Beams
     length: int = 0  # t
 
     def forced(self) -> np.ndarray:
         """Returns the forced token, `[B]`; padding where any may follow."""
-        prefixes = self.beams.prefixes
-        forced = prefixes[:, min(self.length, prefixes.shape[1] - 1)]
+        prefix = self.beams.prefix
+        forced = prefix[:, min(self.length, prefix.shape[1] - 1)]
         is_last = self.length + 1 >= self.beams.max_lengths
-        return np.where(is_last, self.ids.eos_id, forced)
+        return np.where(is_last, self.special_ids.eos_id, forced)
 
     def advance(self, predictions: Predictions, forced: np.ndarray) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
@@ -135,7 +134,7 @@ class _Search:
             log_probs[~self.can_win()] = -np.inf
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self.length] = tokens
-        ended = tokens == self.ids.eos_id
+        ended = tokens == self.special_ids.eos_id
         self.length += 1
 
         if ended[:, :beam_size].any():
@@ -169,7 +168,7 @@ class _Search:
     ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
         log_probs, tokens, forced_log_probs = predictions
-        for token in self.ids.banned_ids:
+        for token in self.special_ids.banned_ids:
             log_probs[tokens == token] = -np.inf
         if size := self.settings.no_repeat_ngram:
             ids = self.beams.live_ids[:, :, : self.length]
@@ -177,7 +176,7 @@ class _Search:
             is_banned = tokens[..., None] == ends[:, :, None]
             is_banned &= are_repeats[:, :, None]
             log_probs[is_banned.any(axis=-1)] = -np.inf
-        is_forced = forced != self.ids.pad_id
+        is_forced = forced != self.special_ids.pad_id
         log_probs[is_forced] = -np.inf
         log_probs[is_forced, :, :1] = forced_log_probs[is_forced]
         tokens[is_forced] = forced[is_forced, None, None]
@@ -207,7 +206,7 @@ class _Search:
         lengths = self.beams.finished_lengths[:, : self.count]
         is_used = np.isfinite(scores)
         return SearchResult(
-            ids=np.where(is_used[..., None], ids, self.ids.pad_id),
+            ids=np.where(is_used[..., None], ids, self.special_ids.pad_id),
             scores=np.where(is_used, scores, -np.inf),
             lengths=np.where(is_used, lengths, 0),
         )

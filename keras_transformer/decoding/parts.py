@@ -178,18 +178,25 @@ class CalledLayer:
     layer: Function
     beam_size: Any
 
-    def __call__(self, x: Any, sublayer: Function | None = None) -> Any:
-        """A residual connection also takes a function of rows."""
+    def __call__(self, x: Any) -> Any:
+        x = operations.to_hypotheses(x, self.beam_size)
+        return operations.to_rows(self.layer(x))
 
+
+@dataclasses.dataclass(frozen=True)
+class CalledResidual:
+    """Calls a residual of `[B, K, n]` with rows, and a function of rows."""
+
+    residual: Residual
+    beam_size: Any
+
+    def __call__(self, x: Any, sublayer: Function) -> Any:
         def called_sublayer(x: Any) -> Any:
-            return operations.to_hypotheses(
-                sublayer(operations.to_rows(x)), self.beam_size
-            )
+            output = sublayer(operations.to_rows(x))
+            return operations.to_hypotheses(output, self.beam_size)
 
         x = operations.to_hypotheses(x, self.beam_size)
-        if sublayer is None:
-            return operations.to_rows(self.layer(x))
-        return operations.to_rows(self.layer(x, sublayer=called_sublayer))
+        return operations.to_rows(self.residual(x, sublayer=called_sublayer))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -249,7 +256,7 @@ class PreparedLayer:
     ) -> None:
         def prepared(residual: keras.layers.Layer) -> Any:
             if type(residual) is not Residual:
-                return CalledLayer(residual, heads.beam_size)
+                return CalledResidual(residual, heads.beam_size)
             norm = prepare_normalization(residual.norm)
             return PreparedResidual(norm, residual.norm_first)
 

@@ -68,9 +68,8 @@ class _SearchSettings:
         """Returns these settings for a number of translations per source."""
         if not 1 <= num_translations <= self.num_hypotheses:
             raise InputError(
-                f"must be an integer from 1 to {self.num_hypotheses}, which is "
-                "the beam_size or num_samples of the search. "
-                f"Received: {num_translations}",
+                f"must be an integer from 1 to {self.num_hypotheses}, the "
+                f"beam_size or num_samples. Received: {num_translations}",
                 argument="num_translations",
             )
         return self
@@ -115,10 +114,9 @@ class BeamSearch(_SearchSettings):
     _: dataclasses.KW_ONLY
     stop: str = fields.described(
         fields.one_of("exact", "finished", "heuristic"),
-        "rule that ends the search: exact, when no live hypothesis can be one "
-        "of the n best; finished, when K are finished, as in Marian and "
-        "CTranslate2; heuristic, when none would be one of the K best if it "
-        "ended now, for length penalties that grow faster than wu",
+        "when the search ends: exact: no live hypothesis can enter the n best; "
+        "finished: K hypotheses are finished, as in Marian and CTranslate2; "
+        "heuristic: no live hypothesis would enter the K best if it ended now",
         default="exact",
     )
 

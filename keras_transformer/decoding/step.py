@@ -20,12 +20,7 @@ from keras_transformer.decoding import operations, parts
 # The largest difference that is accepted, relative to the largest logit. On CPU
 # the rounding of right code, in models up to base, makes 3e-6 in float32, 1e-2
 # in bfloat16 and 2e-3 in float16.
-_TOLERANCES = {
-    "float32": 1e-4,
-    "float64": 1e-4,
-    "bfloat16": 0.03,
-    "float16": 0.01,
-}
+_TOLERANCES = dict(float32=1e-4, float64=1e-4, bfloat16=0.03, float16=0.01)
 
 
 class DecoderCache(NamedTuple):

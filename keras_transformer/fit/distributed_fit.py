@@ -16,10 +16,11 @@ import tensorflow as tf
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     inner_layers,
-    summed_gradients,
+    without_all_reduce,
 )
 from keras_transformer.fit.token_loss import TokenMeanLoss, token_loss
 from keras_transformer.layers.common import check_sizes
+from keras_transformer.layers.embedding import factors_of
 from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
     fused_cross_entropy,
@@ -129,10 +130,9 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 auto_scale_loss=auto_scale_loss,
             )
             self.gradient_accumulation_steps = gradient_accumulation_steps
-            self._jits_gradients = jit_compile is True
-            self._compute_part = self._part_gradients
-            if self._jits_gradients:
-                self._compute_part = tf.function(
+            self._jitted_gradients = None
+            if jit_compile is True:
+                self._jitted_gradients = tf.function(
                     self._part_gradients,
                     autograph=False,
                     jit_compile=True,
@@ -144,7 +144,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
     def get_compile_config(self) -> dict[str, Any] | None:
         config = super().get_compile_config()
         if config:
-            config["jit_compile"] = self._jits_gradients
+            config["jit_compile"] = self._jitted_gradients is not None
             if (steps := self.gradient_accumulation_steps) > 1:
                 config["gradient_accumulation_steps"] = steps
         return config
@@ -208,9 +208,10 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
 
     def _gradients(self, batch: "_Batch") -> tuple[list, tf.Tensor, Any]:
         """Returns gradients, loss, and predictions that no metric has seen."""
+        compute_part = self._jitted_gradients or self._part_gradients
         parts = self.gradient_accumulation_steps
         if parts == 1:
-            return self._compute_part(batch)
+            return compute_part(batch)
         rows = tf.shape(tf.nest.flatten(batch.x)[0])[0]
         if self._overrides_loss:  # it may divide by the rows
             parts = tf.clip_by_value(parts, 1, tf.maximum(rows, 1))
@@ -222,7 +223,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
                 (batch.x, batch.y, batch.weights),
             )
             part_batch = _Batch(x, y, weights, batch.total)
-            more, more_loss, y_pred = self._compute_part(part_batch)
+            more, more_loss, y_pred = compute_part(part_batch)
             self.compute_metrics(x, y, y_pred, weights)
             gradients = [a + b for a, b in zip(gradients, more, strict=True)]
             return part + 1, gradients, loss + more_loss
@@ -284,7 +285,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
     def _is_fused(self, y_pred: Any) -> bool:
         """Returns whether the loss has a faster gradient: the paper's loss."""
         return (
-            hasattr(y_pred, "factors")
+            factors_of(y_pred) is not None
             and type(self.loss) is LabelSmoothedCrossEntropy
             and type(self).token_losses is TokenMeanLoss.token_losses
         )
@@ -307,7 +308,7 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
         self._track(self._gradient_norm, tf.where(counts, norm, 0.0), counts)
         # At the end of the data all operations on the batch are cancelled; so
         # must be the update of the iteration counter.
-        with tf.control_dependencies([loss]), summed_gradients(optimizer):
+        with tf.control_dependencies([loss]), without_all_reduce(optimizer):
             optimizer.apply(gradients, self.trainable_variables)
 
     def _track(self, mean: keras.metrics.Mean, value: Any, count: Any) -> None:

@@ -61,8 +61,8 @@ class AdamInHalfPrecision(_Adam):
 
 
 @contextlib.contextmanager
-def summed_gradients(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
-    """Inside, the optimizer takes gradients as summed over the replicas.
+def without_all_reduce(optimizer: keras.optimizers.Optimizer) -> Iterator[None]:
+    """Within the block, the optimizer expects gradients summed over replicas.
 
     Keras would sum them after clipping on each replica. Replicas are traced
     by turns: none leaves before all have passed the sum.

@@ -83,8 +83,8 @@ class KerasEngine(Engine):
     ) -> SearchResult:
         ids = self.special_ids
         source = padded(sources, ids.pad_id)
+        prefix = padded(prefixes, ids.pad_id)
         if self._graphs or not isinstance(settings, BeamSearch):
-            prefix = padded(prefixes, ids.pad_id)
             result = self.graphs.search_tensors(
                 source, prefix, limits, settings, count
             )
@@ -97,7 +97,7 @@ class KerasEngine(Engine):
             num_candidates += longest
         decoding = KerasDecoding(step, caches, num_candidates)
         return numpy_search.beam_search(
-            decoding, limits, settings, count, ids, prefixes
+            decoding, limits, settings, ids, count, prefix
         )
 
     def log_probs(

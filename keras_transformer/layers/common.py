@@ -41,6 +41,5 @@ def arguments_of(layer: keras.layers.Layer, cls: type) -> dict[str, Any]:
 
 def check_sizes(**sizes: int | None) -> None:
     """Raises a ValueError unless sizes are positive, or None."""
-    for name, size in sizes.items():
-        if size is not None:
-            check_values(POSITIVE_INTEGER, **{name: size})
+    sizes = {name: x for name, x in sizes.items() if x is not None}
+    check_values(POSITIVE_INTEGER, **sizes)

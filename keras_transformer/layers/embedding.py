@@ -97,10 +97,8 @@ class TiedEmbedding(keras.layers.Layer):
         logits = ops.reshape(logits, (*ops.shape(inputs)[:-1], self.vocab_size))
         if self.bias is not None:
             logits = logits + ops.cast(self.bias, dtype)
-        # The factors of the product, for `losses.fused_cross_entropy`: Keras
-        # gives a loss only the logits. Arrays of JAX have no attributes.
-        with contextlib.suppress(AttributeError):
-            logits.factors = inputs, self.embeddings, self.bias
+        with contextlib.suppress(AttributeError):  # of arrays of JAX
+            logits.factors = inputs, self.embeddings, self.bias  # `factors_of`
         return logits
 
     def compute_mask(self, inputs: Any, previous_mask: Any = None) -> None:
@@ -118,3 +116,11 @@ class TiedEmbedding(keras.layers.Layer):
 
     def get_config(self) -> dict[str, Any]:
         return {**super().get_config(), **arguments_of(self, TiedEmbedding)}
+
+
+def factors_of(logits: Any) -> tuple[Any, Any, Any] | None:
+    """Returns states, matrix and bias of a `TiedEmbedding`'s logits, or None.
+
+    For `losses.fused_cross_entropy`: Keras gives a loss only the logits.
+    """
+    return getattr(logits, "factors", None)

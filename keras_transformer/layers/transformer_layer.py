@@ -121,7 +121,7 @@ class TransformerLayer(SameShape):
         residual: Residual,
         x: Any,
         attention_mask: Any,
-        memory_mask: Any,
+        memory_mask: Any,  # of self-attention: the mask of its input
         training: bool | None,
         scores: list | None,
         memory: Any = None,  # of self-attention: its input

@@ -140,7 +140,7 @@ class LiteDecoding(Decoding):
     def step(
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> Predictions:
-        """Decodes one more token; see `numpy_search.beam_search`."""
+        """Decodes one more token; see `Decoding.step` in `numpy_search.py`."""
         at = self._length
         rows = np.arange(len(ids))
         room = self._room

@@ -15,7 +15,6 @@ from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
 from keras_transformer.litert.shortlist import ExportedShortlist
-from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import POSITIVE_INTEGER, check_values
 from keras_transformer.support.startup import available_cores
 from keras_transformer.text import Tokenizer
@@ -77,24 +76,14 @@ class LiteEngine(Engine):
         reusable = None
         try:
             if model is None:
-                model = self._open(threads)
+                model = LiteModel(
+                    self._file, threads, self.special_ids.pad_id, self._window
+                )
             yield model
             # The traceback of an error may keep a model from running.
             reusable = model
         finally:
             idle.put(reusable)
-
-    def _open(self, threads: int) -> LiteModel:
-        try:
-            return LiteModel(
-                self._file, threads, self.special_ids.pad_id, self._window
-            )
-        except (RuntimeError, ValueError, KeyError) as error:
-            raise InputError(
-                f"LiteRT must be able to open {self._file}. Received: "
-                f"{error!s:.200}. Install the newest ai-edge-litert, or export "
-                "the model again."
-            ) from error
 
     def search(
         self,
@@ -108,14 +97,14 @@ class LiteEngine(Engine):
         with self._acquire(workers) as model:
             output = None
             if self._exported is not None:
-                ids = self._exported.all_ids
+                listed = self._exported.all_ids
                 if self._use_shortlist:
-                    ids = self._exported.shortlist.ids(sources, prefixes)
-                output = model.listed_output(self._exported, ids)
+                    listed = self._exported.shortlist.ids(sources, prefixes)
+                output = model.listed_output(self._exported, listed)
             decoding = LiteDecoding(model, sources, output)
-            return beam_search(
-                decoding, limits, settings, count, self.special_ids, prefixes
-            )
+            ids = self.special_ids
+            prefix = padded(prefixes, ids.pad_id)
+            return beam_search(decoding, limits, settings, ids, count, prefix)
 
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1

@@ -98,7 +98,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
 
     def record(search: BeamSearch, count: int) -> dict[str, Any]:
         step, caches = make_step(engine.models, source, limit, search.beam_size)
-        searcher = BeamSearcher(step, search, count, engine.special_ids)
+        searcher = BeamSearcher(step, search, engine.special_ids, count)
         state = searcher.start(caches, tf.constant([limit], tf.int32), None)
         recorder = _Recorder(searcher, translator, text, num_tokens)
         return {
@@ -149,7 +149,7 @@ class _Recorder:
         self, state: BeamState, tokens: np.ndarray, log_probs: np.ndarray
     ) -> list[dict[str, Any]]:
         """Describes live hypotheses; `tokens` are the most probable next."""
-        bos_id = self.searcher.ids.bos_id
+        bos_id = self.searcher.special_ids.bos_id
         return [
             {
                 "pieces": self._pieces([bos_id, *state.live_ids[slot]]),
@@ -172,7 +172,7 @@ class _Recorder:
             log_prob = candidates.log_probs[rank]
             is_best = rank < self.searcher.settings.beam_size
             fate = "live" if (token_id, parent) in live else "pruned"
-            if is_best and token_id == self.searcher.ids.eos_id:
+            if is_best and token_id == self.searcher.special_ids.eos_id:
                 fate = "finished"
             gained = log_prob - before.live_log_probs[parent]
             yield {

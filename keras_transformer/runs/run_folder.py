@@ -97,7 +97,7 @@ class Run:
             source, target = values["languages"]
             return cls(
                 path=file.parent,
-                config=TransformerConfig.from_dict(values["model"]),
+                config=TransformerConfig(**values["model"]),
                 task=task,
                 search=search,
                 languages=(source, target),

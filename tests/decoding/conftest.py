@@ -71,9 +71,9 @@ def search_with_numpy(
         table_decoding,
         np.array(max_lengths),
         search,
-        count or search.beam_size,
         SpecialIds(bos, EOS, PAD, banned),
-        prefixes or [[]] * len(tables),
+        count or search.beam_size,
+        padded(prefixes or [[]] * len(tables), PAD),
     )
     return result, table_decoding.batch_sizes
 

@@ -8,7 +8,7 @@ from replicas import compiled_model
 from keras_transformer.fit.keras_overrides import (
     BuiltWithoutData,
     adam_moments,
-    summed_gradients,
+    without_all_reduce,
 )
 from keras_transformer.train.strategy import open_strategy
 
@@ -63,7 +63,7 @@ def test_keras_sums_gradients_over_replicas_but_those_that_are_summed():
         optimizer.apply([tf.constant([0.25])], [variable])
 
     def apply_summed():
-        with summed_gradients(optimizer):
+        with without_all_reduce(optimizer):
             apply()
 
     values = [1.0]
@@ -76,7 +76,7 @@ def test_keras_sums_gradients_over_replicas_but_those_that_are_summed():
 def test_the_optimizer_inside_a_loss_scale_is_meant():
     optimizer = keras.optimizers.LossScaleOptimizer(keras.optimizers.SGD())
     inner, pairs = optimizer.inner_optimizer, [(1, 2)]
-    with summed_gradients(optimizer):
+    with without_all_reduce(optimizer):
         assert inner._all_reduce_sum_gradients(pairs) == pairs
     assert "_all_reduce_sum_gradients" not in vars(inner)
 

@@ -70,6 +70,7 @@ def test_the_request_has_the_names_of_flags(run):
     ("name", "value", "received"),
     [
         ("model", None, "config.json must be the description of a run"),
+        ("model", {"d_model": 8}, "vocab_size"),
         ("task", "poetry", "config.json.*'poetry'"),
         ("model", {"depth": 3}, "depth"),
         ("search", {"patience": 2}, "'patience'"),
