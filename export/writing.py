@@ -122,7 +122,7 @@ def check_results(
     dtypes = {dtype or model_dtype, model_dtype}
     tolerance = max(FORMATS[format].tolerances[x] for x in dtypes)
     # A character makes at most one token; there are also tags and ends.
-    texts = [text[: max(translator.max_length - 4, 1)] for text in PROBES]
+    texts = [text[: max(translator.max_length - 4, 0)] for text in PROBES]
     sources = [source for source in texts for _ in texts]
     targets = texts * len(texts)
     scores = translator.score(sources, targets)

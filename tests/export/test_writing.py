@@ -187,7 +187,7 @@ def test_every_probe_is_scored_with_every_probe(tokenizer, tmp_path):
     assert written.scored == [(x, y) for x in PROBES for y in PROBES]
 
 
-@pytest.mark.parametrize(("limit", "lengths"), [(3, {1}), (32, {15, 22, 28})])
+@pytest.mark.parametrize(("limit", "lengths"), [(5, {1}), (32, {15, 22, 28})])
 def test_probes_are_shortened(tokenizer, tmp_path, limit, lengths):
     translator = fake_translator(tokenizer, max_length=limit)
     written = Written(translator)
