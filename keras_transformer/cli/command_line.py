@@ -72,7 +72,6 @@ def make_app(name: str, description: str) -> App:
         if help_all:
             app.help_formatter = DefaultFormatter(column_specs=_COLUMNS)
             tokens = (*tokens, "--help")
-        app.config = _check_not_empty
         if config:
             values = read_yaml(config.read_bytes(), config, as_texts=True)
             file = Dict(values, source=str(config), use_commands_as_keys=False)
@@ -101,7 +100,8 @@ def _check_not_empty(app: App, commands: Any, arguments: Any) -> None:
     for argument in arguments:
         # The text of a switch, such as --json, is empty.
         texts = [x.value for x in argument.tokens if x.implicit_value is UNSET]
-        if "" in texts and argument.field_info.default != "":
+        # `launch` passes all tokens on.
+        if "" in texts and argument.show and argument.field_info.default != "":
             raise InputError(f"{argument.name} must not be empty.")
 
 
@@ -120,7 +120,7 @@ def run_app(app: App, arguments: Sequence[str]) -> None:
         InputError: If the arguments are invalid, or the command raises it. Its
             message names a flag instead of an argument.
     """
-    app.config = None
+    app.config = _check_not_empty
     app.help_formatter = _CommonFlags(column_specs=_COLUMNS)
     if not arguments or arguments[0].startswith("-"):
         app.resolved_commands()  # the help shows their descriptions

@@ -281,8 +281,7 @@ def _open_corpus(
     request = folder.request if data is None else {}
     if data is None and not request:
         raise InputError(
-            f"must be a corpus, since {folder.path} records no training data. "
-            "Received: None",
+            f"is required, since {folder.path} records no training data.",
             argument="data",
         )
     reading = dataclasses.replace(

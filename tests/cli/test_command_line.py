@@ -142,6 +142,8 @@ def test_empty_values(app, calls, tmp_path):
     for words in (["--preset", ""], ["--preset="], ["--config", str(file)]):
         message = message_of(app, "train", "x", "--output", "y", *words)
         assert message == "--preset must not be empty."
+    message = message_of(app, "train", "x", "--config", "")
+    assert message == "--config must not be empty."
     run_app(app, ["translate", "x", "--prefix=", "--json"])
     assert calls[-1]["prefix"] == "" and calls[-1]["json"]
 

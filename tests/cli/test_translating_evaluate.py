@@ -154,7 +154,7 @@ def test_evaluate_on_what_the_run_was_trained_on(
     assert run_cli("evaluate", run, "--split", "train").code == 0
     assert list(call["corpus"].pairs("train")) == [("b", "a")]
     (run / "train.yaml").unlink()
-    check_error(run_cli("evaluate", run), "--data must be", str(run))
+    check_error(run_cli("evaluate", run), "--data is required", str(run))
     run = write_run(tmp_path / "moved", data=["gone.en", "gone.de"])
     check_error(run_cli("evaluate", run), f"{run} (pass --data", "gone.en")
 
