@@ -105,8 +105,8 @@ class Decoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: As in `DecoderLayer`, and so is `d_ff`.
-        **kwargs: Other arguments of `EncoderLayer`.
+        num_heads, d_ff: As in `DecoderLayer`.
+        **kwargs: The other arguments of `DecoderLayer`.
 
     Call arguments:
         x: Embedded target, `[B, T, d_model]`.

@@ -95,8 +95,8 @@ class Encoder(Stack):
 
     Args:
         num_layers: Number of layers.
-        num_heads: As in `EncoderLayer`, and so is `d_ff`.
-        **kwargs: Other arguments of `EncoderLayer`.
+        num_heads, d_ff: As in `EncoderLayer`.
+        **kwargs: The other arguments of `EncoderLayer`.
 
     Call arguments:
         x: Embedded source, `[B, S, d_model]`.
