@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import start_keras
 
 _REPETITIONS = 5
 
@@ -141,7 +141,7 @@ def main() -> None:
     parser.add_argument("--train-tokenizer", nargs=2, help=argparse.SUPPRESS)
     parser.add_argument("--read-batches", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    require_tensorflow()
+    start_keras()
     if options.train_tokenizer:
         folder, vocab_size = options.train_tokenizer
         print(json.dumps(train_tokenizer(folder, int(vocab_size))))

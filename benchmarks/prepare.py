@@ -23,7 +23,7 @@ from typing import Any
 
 from input_pipeline import peak_kib, read_pairs
 
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import start_keras
 
 _BATCH_TOKENS, _MAX_LENGTH = 4_096, 128
 # The number of a line and its space have at most this many tokens.
@@ -140,7 +140,7 @@ def main() -> None:
     parser.add_argument("--target", help="its target language")
     parser.add_argument("--measure", nargs="+", help=argparse.SUPPRESS)
     options = parser.parse_args()
-    require_tensorflow()
+    start_keras()
     if options.measure:
         name, folder, *arguments = options.measure
         measure = {"first": time_first_batch, "pass": read_pass}[name]

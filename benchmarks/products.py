@@ -14,7 +14,7 @@ import time
 
 from peers.workload import SHAPES, Shape
 
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import start_keras
 
 _REPETITIONS = 9
 
@@ -73,7 +73,7 @@ def main() -> None:
         "--shapes", nargs="+", default=["small", "base"], choices=SHAPES
     )
     options = parser.parse_args()
-    require_tensorflow()
+    start_keras()
     print("| shape | dtype | products of a step | GFLOP/s | target tokens/s |")
     print("|---|---|---|---|---|")
     for name in options.shapes:

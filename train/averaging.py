@@ -10,7 +10,7 @@ from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.fields import check_values, integer_from
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import start_keras
 
 
 def average(
@@ -22,7 +22,7 @@ def average(
     for big. The statistics of the new run list them as `averaged`.
     """
     paths = choose_checkpoints(run, last)
-    require_tensorflow()
+    start_keras()
     from keras_transformer.model import Transformer
 
     with atomic_folder(output) as folder:

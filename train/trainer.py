@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_folder, locked
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import start_keras
 from keras_transformer.train import preparation
 from keras_transformer.train.arguments import TrainingArguments, check_equal
 from keras_transformer.train.data import prepared
@@ -100,7 +100,7 @@ def train(
     is_new = dry_run or not Run.exists(output)
     if is_new:
         arguments.check_new()
-    require_tensorflow()
+    start_keras()
     from keras_transformer.train import strategy as strategies
 
     if isinstance(strategy, str):

@@ -18,7 +18,7 @@ from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import (
     quiet_tensorflow_import,
-    require_tensorflow,
+    start_keras,
 )
 from keras_transformer.text import Tokenizer
 
@@ -125,7 +125,7 @@ class ForeignModel:
         Raises:
             InputError: As in `load_model`, and if the folder is not empty.
         """
-        require_tensorflow()
+        start_keras()
         languages = source or self.languages[0], target or self.languages[1]
         with atomic_folder(path) as folder:
             run = Run.create(

@@ -17,7 +17,10 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.runs.run_folder import INCLUDED, Run, find_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
-from keras_transformer.support.startup import require_tensorflow
+from keras_transformer.support.startup import (
+    require_tensorflow,
+    start_keras,
+)
 from keras_transformer.tasks import Task
 from keras_transformer.text import Tokenizer
 
@@ -131,7 +134,7 @@ def open_translator(
         )
     if not isinstance(model, Export):
         return connect(model, num_translations)
-    require_tensorflow()
+    require_tensorflow("SavedModels")
     return open_saved_model(model, num_translations)
 
 
@@ -157,7 +160,7 @@ def _open_runs(
         )
     dtype = dtype or "float32"
     check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
-    require_tensorflow()
+    start_keras()
     tokenizer = runs[0].tokenizer
     if target_language is not None:
         tokenizer = tokenizer.translating_to(target_language)

@@ -66,25 +66,28 @@ def quiet_tensorflow_import() -> Iterator[None]:
         tensorflow.get_logger().setLevel("WARNING")
 
 
-def require_tensorflow() -> None:
-    """Imports TensorFlow, and checks that Keras runs on it.
+def start_keras() -> str:
+    """Imports Keras on the backend that the user chose; returns its name.
 
-    oneDNN is used on every processor: TensorFlow's default leaves it out on
-    those without AVX-512, where its own products are slower.
+    On TensorFlow oneDNN is used on every processor: TensorFlow's default leaves
+    it out on those without AVX-512, where its own products are slower.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
-    os.environ.setdefault("KERAS_BACKEND", "tensorflow")
-    backend = os.environ["KERAS_BACKEND"]
-    if "keras" in sys.modules:
-        backend = sys.modules["keras"].config.backend()
-    if backend != "tensorflow":
-        raise InputError(
-            "Training and export need Keras on TensorFlow. Received: the "
-            f"backend {backend}. Set KERAS_BACKEND=tensorflow before Keras is "
-            "imported."
-        )
     with explain_missing_packages(), quiet_tensorflow_import():
-        import tensorflow  # noqa: F401
+        import keras
+    return keras.config.backend()
+
+
+def require_tensorflow(purpose: str) -> None:
+    """Raises InputError unless Keras runs on TensorFlow.
+
+    `purpose` is the subject of the message, in the plural.
+    """
+    if (backend := start_keras()) != "tensorflow":
+        raise InputError(
+            f"{purpose} need Keras on TensorFlow. Received: the backend "
+            f"{backend}. Set KERAS_BACKEND=tensorflow before Keras is imported."
+        )
 
 
 def available_cores() -> int:

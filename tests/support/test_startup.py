@@ -4,6 +4,7 @@ import os
 import sys
 import types
 
+import keras
 import pytest
 
 from keras_transformer.support import startup
@@ -60,26 +61,18 @@ def test_nothing_is_hidden_once_tensorflow_is_imported(
     assert "TF_CPP_MIN_LOG_LEVEL" not in os.environ
 
 
-def test_a_program_needs_the_tensorflow_backend(loaded_tensorflow, monkeypatch):
-    monkeypatch.delitem(sys.modules, "keras")
-    monkeypatch.setenv("KERAS_BACKEND", "jax")
-    with pytest.raises(InputError, match="backend jax"):
-        startup.require_tensorflow()
+def test_what_needs_tensorflow_names_the_backend(monkeypatch):
+    monkeypatch.setattr("keras.config.backend", lambda: "jax")
+    with pytest.raises(InputError, match="SavedModels need.*backend jax"):
+        startup.require_tensorflow("SavedModels")
 
 
-def test_a_program_sets_the_backend_and_onednn(loaded_tensorflow, monkeypatch):
-    startup.require_tensorflow()
-    assert os.environ["KERAS_BACKEND"] == "tensorflow"
+def test_a_program_sets_onednn(loaded_tensorflow, monkeypatch):
+    assert startup.start_keras() == keras.config.backend()
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "1"
     monkeypatch.setenv("TF_ENABLE_ONEDNN_OPTS", "0")  # the user's choice
-    startup.require_tensorflow()
+    startup.start_keras()
     assert os.environ["TF_ENABLE_ONEDNN_OPTS"] == "0"
-
-
-def test_a_program_without_tensorflow_names_the_extra(monkeypatch):
-    monkeypatch.setitem(sys.modules, "tensorflow", None)
-    with pytest.raises(InputError, match=r"\.\[tensorflow\]"):
-        startup.require_tensorflow()
 
 
 def test_other_missing_packages_are_reported_as_they_are():
