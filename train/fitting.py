@@ -46,7 +46,6 @@ def fit(
     step = _restore_or_start(model, run) if worker.is_chief else 0
     if worker.count > 1:
         step = _broadcast(model, step)
-    order, pairs = _training_data(data, recipe, strategy)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
     valid = _validation_batches(valid_texts, data, recipe)
     if valid is None and recipe.patience is not None:
@@ -77,8 +76,8 @@ def fit(
         # Twice if training was stopped in the middle of an epoch.
         while counter.step < recipe.steps and not stopping.is_exhausted():
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
-            position = order.advance((0, 0), counter.step)
-            batches = batching.make_batches(pairs, order, position)
+            batches = _training_batches(data, recipe, strategy, counter.step)
+            batches = batching.for_fit(batches)
             with checkpoints.delayed_signals(worker.count):
                 model.fit(
                     strategies.distribute(batches, strategy),
@@ -116,15 +115,15 @@ def try_steps(
     _prepare_process(recipe)
     _log_plan(config, data, recipe, strategy)
     model = compiled_model(config, recipe, strategy)
-    order, pairs = _training_data(data, recipe, strategy)
+    batches = _training_batches(data, recipe, strategy)
     lengths = pools.bucket_lengths(data.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
-    per_pass = int(order.count_batches(0).sum())
+    per_pass = batches.count_batches_of_pass()
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
     logger.info(f"steps: {per_pass:,} per pass over the data")
-    batch = next(iter(batching.make_batches(pairs, order)))
     # One batch, since a training reads the next ones during a step.
-    batches = without_tuning(tf.data.Dataset.from_tensors(batch).repeat())
+    batches = tf.data.Dataset.from_tensors(batches[0]).repeat()
+    batches = without_tuning(batches)
     batches = strategies.distribute(batches, strategy)
     model.fit(batches, steps_per_epoch=1, shuffle=False, verbose=0)
     start = time.monotonic()
@@ -197,21 +196,24 @@ def compiled_model(
     return model
 
 
-def _training_data(
-    data: PreparedCorpus, recipe: Recipe, strategy: tf.distribute.Strategy
-) -> tuple[batching.BatchOrder, batching.PairIds]:
-    """Returns this worker's order of batches, and the pairs."""
+def _training_batches(
+    data: PreparedCorpus,
+    recipe: Recipe,
+    strategy: tf.distribute.Strategy,
+    start: int = 0,
+) -> batching.Batches:
+    """Returns this worker's batches from a step on."""
     worker = strategies.this_worker(strategy)
-    order = batching.BatchOrder(
+    return batching.Batches(
         data.shards,
-        recipe.batch_tokens // worker.count,
-        data.max_length,
-        recipe.seed,
-        worker,
-        [(part.statistics.pairs, part.weight) for part in data.parts],
+        data.tokenizer,
+        batch_tokens=recipe.batch_tokens // worker.count,
+        max_length=data.max_length,
+        seed=recipe.seed,
+        worker_share=worker,
+        parts=[(part.statistics.pairs, part.weight) for part in data.parts],
+        start=start,
     )
-    pairs = batching.PairIds(data.shards, data.tokenizer, data.max_length)
-    return order, pairs
 
 
 def _restore_or_start(model: Transformer, run: Run) -> int:
@@ -256,6 +258,10 @@ def _validation_batches(
     # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
     batch_tokens = max(part, 2 * recipe.max_length)
-    return batching.one_pass(
-        shards, data.tokenizer, batch_tokens, recipe.max_length
+    batches = batching.Batches(
+        shards,
+        data.tokenizer,
+        batch_tokens=batch_tokens,
+        max_length=recipe.max_length,
     )
+    return batching.for_fit(batches)

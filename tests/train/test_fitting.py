@@ -172,7 +172,7 @@ def test_init_from_starts_with_the_weights_and_a_new_optimizer(
     # Given by its name, as the included model is.
     monkeypatch.setattr(run_folder, "INCLUDED", run.path.parent)
     # Before the first update.
-    monkeypatch.setattr(fitting, "_training_data", stop)
+    monkeypatch.setattr(fitting, "_training_batches", stop)
     with pytest.raises(KeyboardInterrupt):
         train_digits(corpus, tmp_path / "new", init_from=run.path.name)
     step, found = read_state(Run.open(tmp_path / "new"))

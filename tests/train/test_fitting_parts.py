@@ -91,19 +91,19 @@ def test_seed_and_determinism_are_set_first(one_step_run, monkeypatch):
 
 @pytest.fixture
 def trained_with(monkeypatch):
-    """What the model would be trained with: orders, positions, arguments."""
+    """What the model would be trained with: batches, arguments of `fit`."""
     found = []
-
-    def make_batches(pairs, order, position):
-        found.extend([order, position])
-        return tf.data.Dataset.range(1)
 
     def model_fit(self, batches, **values):
         found.append(values)
         raise Stop
 
-    monkeypatch.setattr(batching, "one_pass", lambda *_, **__: "valid")
-    monkeypatch.setattr(batching, "make_batches", make_batches)
+    def for_fit(batches):
+        found.append(batches)
+        return batches
+
+    monkeypatch.setattr(fitting, "_validation_batches", lambda *_: "valid")
+    monkeypatch.setattr(batching, "for_fit", for_fit)
     monkeypatch.setattr(Transformer, "fit", model_fit)
     return found
 
@@ -115,8 +115,8 @@ def test_an_epoch_that_was_interrupted_is_completed(
     fit, trained_with, step, expected
 ):
     fit(step, scored_sentences=5)
-    order, position, values = trained_with
-    assert position == order.advance((0, 0), step)
+    batches, values = trained_with
+    assert batches.start == step
     names = ("steps_per_epoch", "initial_epoch", "epochs")
     assert tuple(values[name] for name in names) == expected
     assert values["validation_data"] == "valid"
@@ -136,9 +136,9 @@ def test_each_worker_has_its_part_of_a_batch(fit, trained_with, monkeypatch):
     monkeypatch.setattr(strategy, "this_worker", lambda _: Worker(1, 2))
     monkeypatch.setattr(strategy, "distribute", lambda batches, *_, **__: None)
     fit()
-    order, _, values = trained_with
-    assert (order.batch_tokens, order.max_length) == (256, 24)
-    assert (order.seed, order.worker_share) == (1, (1, 2))
+    batches, values = trained_with
+    assert (batches.batch_tokens, batches.max_length) == (256, 24)
+    assert (batches.seed, batches.worker_share) == (1, (1, 2))
     # The chief alone writes and reports.
     assert [type(x).__name__ for x in values["callbacks"]] == [
         *("StepCounter", "CheckFinite"),
@@ -172,11 +172,11 @@ def test_patience_without_validation_is_a_warning(
 def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
     sizes = []
 
-    def one_pass(shards, tokenizer, batch_tokens, max_length):
-        sizes.append(batch_tokens)
+    def for_fit(batches):
+        sizes.append(batches.batch_tokens)
         raise Stop
 
-    monkeypatch.setattr(batching, "one_pass", one_pass)
+    monkeypatch.setattr(batching, "for_fit", for_fit)
     for parts in (4, 20):
         fit(gradient_accumulation_steps=parts)
     assert sizes == [128, 48]  # at least a pair of max_length, 24
@@ -218,5 +218,5 @@ def test_an_interruption_ends_callbacks_and_restores_handlers_of_signals(
 
 def test_an_error_before_the_first_update_is_not_replaced(fit, monkeypatch):
     """Callbacks, TensorBoard among them, have not started then."""
-    monkeypatch.setattr(batching.BatchOrder, "advance", stop)
+    monkeypatch.setattr(batching, "Batches", stop)
     fit(tensorboard=True)

@@ -6,37 +6,43 @@ form a pool, which is read in the order of the files; pools.py cuts it into
 batches.
 """
 
-import functools
-from collections.abc import Callable, Iterable, Sequence
+import atexit
+import bisect
+import itertools
+import sys
+import threading
+import time
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING
 
+import keras
 import numpy as np
-import tensorflow as tf
 
-from keras_transformer.support.startup import available_cores
 from keras_transformer.tasks import Task
 from keras_transformer.text import Tokenizer
 from keras_transformer.train.data import encoding, pools
 from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.reading import without_tuning
 
+if TYPE_CHECKING:
+    import tensorflow as tf
+
 # Size of the pools in which pairs are sorted by length: 32 MiB per side.
 _POOL_IDS = 2**23
-_PREFETCHED = 8
 
-# Rounds of the cipher that permutes the pairs. With the default of 4,
-# successive places are correlated: 0.15 for two million pairs.
-_ROUNDS = 16
+Batch = tuple[dict[str, np.ndarray], np.ndarray]
 
 
 def training_batches(
-    pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
+    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
     tokenizer: Tokenizer,
     *,
     batch_tokens: int,
     max_length: int,
     seed: int,
     task: Task | None = None,
-) -> tf.data.Dataset:
+) -> "Batches | tf.data.Dataset":
     """Returns endless shuffled batches of pairs of similar length.
 
     Each pass over the corpus contains every pair once. Both sides of a batch
@@ -60,9 +66,11 @@ def training_batches(
         task: The task. Default: translation.
 
     Returns:
-        Dataset of `({"source": [B, L], "target": [B, L]}, labels [B, L])`,
-        all int32: the source with its end token, the target with its start
-        token as the input of the decoder, and the target with its end token.
+        Batches `({"source": [B, L], "target": [B, L]}, labels [B, L])`, all
+        int32: the source with its end token, the target with its start token
+        as the input of the decoder, and the target with its end token. They
+        are a `tf.data.Dataset` on TensorFlow, else a `keras.utils.PyDataset`.
+        On JAX, which compiles each shape, rows of padding fill each batch.
 
     Raises:
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or all
@@ -72,268 +80,255 @@ def training_batches(
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
     shards = list(encoder.shards(pairs))
     encoder.statistics.check(max_length)
-    order = BatchOrder(shards, batch_tokens, max_length, seed)
-    return make_batches(PairIds(shards, tokenizer, max_length), order)
+    return _for_fit(shards, tokenizer, batch_tokens, max_length, seed)
 
 
 def evaluation_batches(
-    pairs: Iterable[tuple[str, str]] | tf.data.Dataset,
+    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
     tokenizer: Tokenizer,
     *,
     batch_tokens: int,
     max_length: int,
     task: Task | None = None,
-) -> tf.data.Dataset:
+) -> "Batches | tf.data.Dataset":
     """Returns one pass over the pairs, in batches as for training.
 
-    The dataset knows its number of batches, which may be 0. For arguments,
-    result and errors see `training_batches`.
+    They know their number, which may be 0: `cardinality()` on TensorFlow,
+    else `num_batches`. For arguments, result and errors see
+    `training_batches`.
     """
     encoding.check_budget(batch_tokens, max_length)
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
     shards = list(encoder.shards(pairs))
-    return one_pass(shards, tokenizer, batch_tokens, max_length)
+    return _for_fit(shards, tokenizer, batch_tokens, max_length, seed=None)
 
 
-def one_pass(
+def _for_fit(
     shards: Sequence[TokenShard],
     tokenizer: Tokenizer,
     batch_tokens: int,
     max_length: int,
-) -> tf.data.Dataset:
-    """Returns the batches of `evaluation_batches` from ids."""
-    order = BatchOrder(shards, batch_tokens, max_length)
-    return make_batches(PairIds(shards, tokenizer, max_length), order)
+    seed: int | None,
+) -> "Batches | tf.data.Dataset":
+    batches = Batches(
+        shards,
+        tokenizer,
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        seed=seed,
+        rows_multiple=1 if keras.backend.backend() == "jax" else None,
+    )
+    return for_fit(batches)
 
 
-class PairIds:
-    """Token ids of pairs without overlong texts, as tensors."""
+class Batches(keras.utils.PyDataset):
+    """The batches of a corpus of ids, in all its passes or in one.
+
+    Item `i` is batch `start + i`, counted over all passes. A thread reads the
+    next pool of pairs while the batches of the current one are in use.
+
+    Args:
+        shards: The ids of the pairs.
+        tokenizer: Tokenizer of both sides.
+        batch_tokens: As in `training_batches`, at least two of `max_length`.
+        max_length: As in `training_batches`.
+        seed: The seed of endless passes, each with its own order; None: one
+            pass, which is not shuffled.
+        worker_share: Index of this worker, and the number of workers, which
+            share the pairs.
+        parts: Number of pairs and weight of each part of the corpus. A pass
+            reads as many pairs of a part as the product of both. Default: one
+            part, with weight 1.
+        rows_multiple: Rows of padding fill each batch up to the number of rows
+            of its length, a multiple of this number. None: no such rows.
+        start: Number of batches to skip.
+    """
 
     def __init__(
         self,
         shards: Sequence[TokenShard],
         tokenizer: Tokenizer,
+        *,
+        batch_tokens: int,
         max_length: int,
-    ) -> None:
-        self.tokenizer = tokenizer
-        self.max_length = max_length
-        with tf.device("/CPU:0"):
-            self._shards = [tuple(map(_as_tensor, shard)) for shard in shards]
-        self._first_pairs = np.cumsum([0, *(shard.pairs for shard in shards)])
-
-    def read(self, places: tf.Tensor) -> list[tf.Tensor]:
-        """Returns sources and targets, int32 `[P, max_length]` each.
-
-        `places` are ascending indices of pairs over all shards, `[P]`.
-        """
-        tokenizer, sides = self.tokenizer, []
-        bounds = tf.searchsorted(places, self._first_pairs)  # [shards + 1]
-        end_ids = tokenizer.source_eos_id, tokenizer.eos_id
-        for side, eos_id in enumerate(end_ids):
-            parts = []
-            for number, (ids, offsets) in enumerate(self._shards):
-                texts = tf.RaggedTensor.from_row_splits(
-                    ids(), offsets(), validate=False
-                )
-                own = places[bounds[number] : bounds[number + 1]]
-                own -= self._first_pairs[number]
-                parts.append(tf.gather(texts, 2 * own + side))
-            rows = tf.cast(tf.concat(parts, axis=0), tf.int32)
-            rows = rows.with_row_splits_dtype(tf.int64)
-            special = tokenizer.pad_id, eos_id
-            sides.append(pools.padded_rows(rows, *special, self.max_length))
-        return sides
-
-
-class BatchOrder:
-    """The pairs of each batch, in all passes over a corpus.
-
-    A position in this order is `(pass, batches)`: the number of the pass,
-    counted from 0, and the number of its batches that are done.
-    """
-
-    def __init__(
-        self,
-        shards: Sequence[TokenShard],  # only their lengths are read
-        batch_tokens: int,  # at least two of `max_length`
-        max_length: int,
-        seed: int | None = None,  # None: one pass, which is not shuffled
-        worker_share: tuple[int, int] = (0, 1),  # (index, count of workers)
-        # Number of pairs and weight of each part of the corpus.
+        seed: int | None = None,
+        worker_share: tuple[int, int] = (0, 1),
         parts: Sequence[tuple[int, float]] = (),
+        rows_multiple: int | None = None,
+        start: int = 0,
     ) -> None:
+        super().__init__()
         self.batch_tokens = batch_tokens
         self.max_length = max_length
         self.seed = seed
         self.worker_share = worker_share
+        self.rows_multiple = rows_multiple
+        self.start = start
+        self._shards = shards
+        self._tokenizer = tokenizer
         # Tokens of each pair's longer side, usually in one or two bytes.
         dtype = np.min_scalar_type(max_length)
         sides = (np.diff(shard.offsets).reshape(-1, 2) + 1 for shard in shards)
-        lengths = np.concatenate([s.max(axis=1).astype(dtype) for s in sides])
-        counts = [pairs for pairs, _ in parts] or [len(lengths)]
+        lengths = [side.max(axis=1).astype(dtype) for side in sides]
+        self._lengths = np.concatenate(lengths)
+        counts = [pairs for pairs, _ in parts] or [len(self._lengths)]
         # Number of pairs that a pass reads from each part.
         sizes = [max(round(pairs * weight), 1) for pairs, weight in parts]
-        sizes = sizes or counts
+        self._counts = np.array(counts)
+        self._sizes = np.array(sizes or counts)
         index, count = worker_share
-        self._num_places = len(range(index, sum(sizes), count))
-        with tf.device("/CPU:0"):
-            self._lengths = tf.constant(lengths)
-            self._parts = tf.constant([counts, sizes], tf.int64)
+        self._num_places = len(range(index, self._sizes.sum(), count))
         self._pool_size = max(_POOL_IDS // max_length, 1)
-        self.num_pools = -(-self._num_places // self._pool_size)
-        self._counts: dict[int, np.ndarray] = {}  # by pass
+        self.num_pools = -(-self._num_places // self._pool_size)  # of a pass
+        # How many batches all pools up to each one have; all known pools.
+        self._batch_ends: list[int] = []
+        self._pools: dict[int, Future] = {}  # the current one and the next
+        self._lock = threading.Lock()
+        self._executor = ThreadPoolExecutor(1)
 
-    def advance(
-        self, position: tuple[int, int], batches: int
-    ) -> tuple[int, int]:
-        """Returns the position after a number of further batches."""
-        number, done = position
-        done += batches
-        while done > (size := int(self.count_batches(number).sum())):
-            number, done = number + 1, done - size
-        return number, done
-
-    def seek(self, position: tuple[int, int]) -> tuple[int, int]:
-        """Returns the pool of a position, and the number of its batches done.
-
-        Pools are counted over all passes. A position behind the end of a pass
-        is in the first pool of the next one.
-        """
-        number, done = position
-        first = number * self.num_pools
-        if not done:
-            return first, 0
-        ends = np.cumsum(self.count_batches(number))
-        pool = int(np.searchsorted(ends, done, side="right"))
-        return first + pool, done - (int(ends[pool - 1]) if pool else 0)
-
-    @tf.autograph.experimental.do_not_convert  # conversion takes seconds
-    def count_batches(self, number: int) -> np.ndarray:
-        """Returns the number of batches in each pool of a pass, `[pools]`."""
-        if number not in self._counts:
-            counts = tf.data.Dataset.range(self.num_pools).map(
-                lambda pool: tf.shape(self._cut(number, pool)[-1])[0],
-                available_cores(),
-            )
-            counts = list(without_tuning(counts).as_numpy_iterator())
-            self._counts[number] = np.array(counts, np.int64)
-        return self._counts[number]
-
-    def pool(self, pool: tf.Tensor) -> tuple[tf.Tensor, ...]:
-        """Returns the pairs of a pool as places in the corpus, `[P]`.
-
-        The results of `cut_pool` follow, with the batches in random order.
-        """
-        number = pool // self.num_pools  # of the pass
-        within = pool % self.num_pools
-        places, longest_first, padded, cuts = self._cut(number, within)
+    @property
+    def num_batches(self) -> int | None:
+        """The number of batches; None if they are endless."""
         if self.seed is not None:
-            seed = [tf.cast(self._key(number)[0], tf.int64), within]
-            cuts = tf.random.experimental.stateless_shuffle(cuts, seed=seed)
-        return places, longest_first, padded, cuts
+            return None
+        return self.count_batches_of_pass() - self.start
 
-    def _cut(self, number: int | tf.Tensor, pool: tf.Tensor) -> tuple:
-        places = self._draw(number, pool)
-        lengths = tf.cast(tf.gather(self._lengths, places), tf.int64)
-        cut = pools.cut_pool(lengths, self.batch_tokens, self.max_length)
-        return places, *cut
+    def count_batches_of_pass(self) -> int:
+        """Returns the number of batches in the first pass."""
+        while len(self._batch_ends) < self.num_pools:
+            self._count_next_pool()
+        return self._batch_ends[self.num_pools - 1] if self.num_pools else 0
 
-    def _draw(self, number: int | tf.Tensor, pool: tf.Tensor) -> tf.Tensor:
-        """Returns the pairs of a pool as places in the corpus, `[P]`."""
-        size, first = self._num_places, pool * self._pool_size
-        places = tf.range(first, tf.minimum(first + self._pool_size, size))
+    def __getitem__(self, index: int) -> Batch:
+        with self._lock:
+            source, labels = self._find(self.start + index)
+        # The decoder's input is the labels, shifted right by one position.
+        # Without `where` it would contain the end token before padding.
+        target = np.full_like(labels, self._tokenizer.bos_id)
+        target[:, 1:] = labels[:, :-1]
+        pad_id = self._tokenizer.pad_id
+        target = np.where(labels != pad_id, target, pad_id)
+        return {"source": source, "target": target}, labels
+
+    def __iter__(self) -> Iterator[Batch]:
+        for index in itertools.count():
+            try:
+                batch = self[index]
+            except IndexError:
+                return
+            yield batch
+
+    def _find(self, index: int) -> tuple[np.ndarray, np.ndarray]:
+        """Returns sources and labels of a batch, counted from the first."""
+        while not self._batch_ends or self._batch_ends[-1] <= index:
+            self._count_next_pool()
+        pool = bisect.bisect(self._batch_ends, index)
+        for other in self._pools.keys() - {pool, pool + 1}:
+            self._pools.pop(other).cancel()
+        last = pool if self._is_last(pool) else pool + 1
+        for needed in range(pool, last + 1):
+            if needed not in self._pools:
+                future = self._executor.submit(self._read, needed)
+                self._pools[needed] = future
+        batches = self._pools[pool].result()
+        return batches[index - self._batch_ends[pool]]  # from the end
+
+    def _is_last(self, pool: int) -> bool:
+        return self.seed is None and pool == self.num_pools - 1
+
+    def _count_next_pool(self) -> None:
+        pool = len(self._batch_ends)
+        if self.seed is None and pool == self.num_pools:
+            raise IndexError("There are no further batches")
+        runs = self._cut(self._lengths[self._draw(pool)])
+        before = self._batch_ends[-1] if pool else 0
+        self._batch_ends.append(before + sum(run.batches for run in runs))
+
+    def _read(self, pool: int) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Returns sources and labels of the batches of a pool."""
+        places = self._draw(pool)
+        lengths = self._lengths[places]
+        batches = pools.read_batches(
+            self._shards,
+            self._tokenizer,
+            places,
+            lengths,
+            runs=self._cut(lengths),
+            fill=self.rows_multiple is not None,
+        )
+        if self.seed is None:
+            return batches
+        keys = pools.random_numbers(len(batches), self.seed, pool, 1)
+        return [batches[i] for i in np.argsort(keys, kind="stable")]
+
+    def _cut(self, lengths: np.ndarray) -> list[pools.Run]:
+        return pools.cut_pool(
+            lengths, self.batch_tokens, self.max_length, self.rows_multiple
+        )
+
+    def _draw(self, pool: int) -> np.ndarray:
+        """Returns the pairs of a pool as places in the corpus, `[N]`."""
+        number, within = divmod(pool, self.num_pools)
+        first = within * self._pool_size
+        end = min(first + self._pool_size, self._num_places)
+        places = np.arange(first, end)
         if self.seed is not None:
-            key = self._key(number)
-            places = tf.random_index_shuffle(
-                places, key, size - 1, rounds=_ROUNDS
-            )
+            places = pools.permute(places, self._num_places, self.seed, number)
         index, count = self.worker_share
         return self._pairs_at(number, index + count * places)
 
-    def _pairs_at(
-        self, number: int | tf.Tensor, places: tf.Tensor
-    ) -> tf.Tensor:
+    def _pairs_at(self, number: int, places: np.ndarray) -> np.ndarray:
         """Returns the pairs at places of a pass.
 
         Each pass continues in a part where the previous one ended.
         """
-        counts, sizes = tf.unstack(self._parts)
-        part = tf.searchsorted(tf.cumsum(sizes), places, side="right")
-        size = tf.gather(sizes, part)
-        within = places - tf.gather(tf.cumsum(sizes, exclusive=True), part)
-        within = (tf.cast(number, tf.int64) * size + within) % tf.gather(
-            counts, part
-        )
-        return tf.gather(tf.cumsum(counts, exclusive=True), part) + within
-
-    def _key(self, number: int | tf.Tensor) -> tf.Tensor:
-        """Returns the key of the permutation of a pass, uint32 `[3]`."""
-        return tf.random.stateless_uniform(
-            [3], [self.seed, number], minval=None, maxval=None, dtype=tf.uint32
-        )
+        ends = np.cumsum(self._sizes)
+        part = np.searchsorted(ends, places, side="right")
+        size, count = self._sizes[part], self._counts[part]
+        within = number * size + places - (ends[part] - size)
+        return (np.cumsum(self._counts)[part] - count) + within % count
 
 
-@tf.autograph.experimental.do_not_convert
-def make_batches(
-    pairs: PairIds, order: BatchOrder, start: tuple[int, int] = (0, 0)
-) -> tf.data.Dataset:
-    """Returns the batches of pairs in an order, from a position on.
+def for_fit(batches: Batches) -> "Batches | tf.data.Dataset":
+    """Returns batches in the form that `fit` takes on this backend.
 
-    It calls no Python: a thread of `tf.data` that waits for Python would keep
-    the process from exiting.
+    On TensorFlow, Keras would expect the lengths of the first two batches of
+    a `PyDataset` from all others.
     """
-    first, done = order.seek(start)
-    end = order.num_pools if order.seed is None else 2**62
-    batches = (
-        tf.data.Dataset.range(first, end)
-        .map(functools.partial(_read_pool, pairs, order))
-        .prefetch(1)  # prepares a pool while the previous one is in use
-        .flat_map(functools.partial(_batches_of_pool, pairs.tokenizer))
-        .skip(done)
-    )
-    if order.seed is None:
-        size = int(order.count_batches(0).sum())
-        batches = batches.apply(tf.data.experimental.assert_cardinality(size))
-    return without_tuning(batches).prefetch(_PREFETCHED)
+    if keras.backend.backend() != "tensorflow":
+        return batches
+    import tensorflow as tf
+
+    def read(index: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        with _reading:
+            if _is_exiting.is_set():
+                raise StopIteration
+            inputs, labels = batches[index]
+        return inputs["source"], inputs["target"], labels
+
+    def load(index: tf.Tensor) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
+        arrays = tf.numpy_function(read, [index], [tf.int32] * 3)
+        for array in arrays:
+            array.set_shape([None, None])
+        source, target, labels = arrays
+        return {"source": source, "target": target}, labels
+
+    size = batches.num_batches
+    indices = tf.data.Dataset.counter()
+    if size is not None:
+        indices = tf.data.Dataset.range(size)
+    return without_tuning(indices.map(load))
 
 
-def _read_pool(
-    pairs: PairIds, order: BatchOrder, pool: tf.Tensor
-) -> tuple[tf.Tensor, ...]:
-    places, longest_first, padded, cuts = order.pool(pool)
-    # Read in the order of the files.
-    forwards = tf.argsort(places)
-    source, labels = pairs.read(tf.gather(places, forwards))
-    rows = tf.gather(tf.argsort(forwards), longest_first)
-    return source, labels, rows, padded, cuts
+# A `tf.distribute` strategy reads in threads. If one called Python while Python
+# exits, it and the process would wait for each other.
+_is_exiting = threading.Event()
+_reading = threading.Lock()
 
 
-def _batches_of_pool(
-    tokenizer: Tokenizer,
-    source: tf.Tensor,  # [P, max_length]
-    labels: tf.Tensor,  # [P, max_length]
-    rows: tf.Tensor,  # from the longest down, [P]
-    padded: tf.Tensor,  # padded length of each of `rows`, [P]
-    cuts: tf.Tensor,  # begin and end of each batch in `rows`, [batches, 2]
-) -> tf.data.Dataset:
-    def gather_batch(cut: tf.Tensor) -> tuple:
-        chosen, length = rows[cut[0] : cut[1]], padded[cut[0]]
-        sides = (tf.gather(x, chosen)[:, :length] for x in (source, labels))
-        return pools.make_batch(*sides, tokenizer)
-
-    return tf.data.Dataset.from_tensor_slices(cuts).map(gather_batch)
-
-
-def _as_tensor(array: np.ndarray) -> Callable[[], tf.Tensor]:
-    """Returns a function that returns an array as a tensor.
-
-    A memory-mapped array is not copied: its memory becomes a variable, because
-    `tf.constant` and the functions of `tf.data` would copy it. Other arrays may
-    not be aligned as TensorFlow requires.
-    """
-    if not isinstance(array, np.memmap):
-        tensor = tf.constant(array)
-        return lambda: tensor
-    tensor = tf.experimental.dlpack.from_dlpack(array.__dlpack__())
-    # Operations on variables other than `read_value` may copy.
-    return tf.Variable(tensor, trainable=False).read_value
+@atexit.register
+def _end_reading() -> None:
+    with _reading:
+        _is_exiting.set()
+    if "tensorflow" in sys.modules:
+        time.sleep(0.1)  # in which TensorFlow's own Python code ends

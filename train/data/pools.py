@@ -1,18 +1,25 @@
-"""Batches of a pool of pairs: sorted by length, cut, padded.
+"""Pools of pairs: drawn in a random order, read, sorted by length, cut, padded.
 
 Letters: N = pairs in a pool, B = pairs in a batch, L = padded length.
 """
 
 import math
+from collections.abc import Sequence
+from typing import NamedTuple
 
-import tensorflow as tf
+import numpy as np
 
 from keras_transformer.text import Tokenizer
+from keras_transformer.train.data.encoding import TokenShard
 
 # With a vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25
 # gives 16%; 1.1 gives 10%, but 1.5 times as many shapes.
 _SHORTEST_BUCKET = 8
 _BUCKET_RATIO = 1.15
+
+_ROUNDS = 4  # of the cipher
+_HALF = np.uint64(32)
+_STEP = np.uint64(0x9E3779B97F4A7C15)  # as in SplitMix64
 
 
 def bucket_lengths(max_length: int) -> list[int]:
@@ -24,55 +31,160 @@ def bucket_lengths(max_length: int) -> list[int]:
     return lengths
 
 
-def padded_rows(
-    ids: tf.RaggedTensor, pad_id: int, eos_id: int, max_length: int
-) -> tf.Tensor:
-    """Returns int32 `[N, (T)]` with end tokens, padded to `[N, max_length]`.
+def random_numbers(count: int, *seed: int) -> np.ndarray:
+    """Returns uint64 `[count]`, the same with every version of NumPy."""
+    state = np.zeros(1, np.uint64)
+    for number in seed:
+        state = _mix(state + np.uint64(number % 2**64)) + _STEP
+    return _mix(state + np.arange(count, dtype=np.uint64) * _STEP)
 
-    Dense rows are batched several times faster than ragged ones.
+
+def permute(places: np.ndarray, size: int, *seed: int) -> np.ndarray:
+    """Returns the images of int64 places in a permutation of `range(size)`.
+
+    A Feistel cipher permutes a power of two. Images that are too large are
+    permuted again, until all of them are in the range.
     """
-    rows = ids.to_tensor(pad_id, shape=[None, max_length])
-    place = tf.range(max_length, dtype=tf.int64) == ids.row_lengths()[:, None]
-    return tf.where(place, eos_id, rows)
+    bits = max((size - 1).bit_length(), 2)
+    low_bits = np.uint64(bits // 2)
+    low_mask = np.uint64(2 ** (bits // 2) - 1)
+    high_mask = np.uint64(2 ** (bits - bits // 2) - 1)
+    keys = random_numbers(2 * _ROUNDS, *seed)
+    result = places.astype(np.uint64)
+    remaining = np.arange(result.size)
+    while remaining.size:
+        images = result[remaining]
+        high, low = images >> low_bits, images & low_mask
+        for first, second in keys.reshape(-1, 2):
+            high ^= ((low ^ first) * _STEP >> _HALF) & high_mask
+            low ^= ((high ^ second) * _STEP >> _HALF) & low_mask
+        images = (high << low_bits) | low
+        result[remaining] = images
+        remaining = remaining[images >= size]
+    return result.astype(np.int64)
 
 
-def make_batch(
-    source: tf.Tensor, labels: tf.Tensor, tokenizer: Tokenizer
-) -> tuple[dict[str, tf.Tensor], tf.Tensor]:
-    """Returns inputs and labels of the model from padded rows, `[B, L]`."""
-    # The decoder's input is the labels, shifted right by one position. Without
-    # `where` it would contain the end token before padding.
-    start = tf.fill([tf.shape(labels)[0], 1], tokenizer.bos_id)
-    shifted = tf.concat([start, labels[:, :-1]], axis=1)
-    is_token = labels != tokenizer.pad_id
-    target = tf.where(is_token, shifted, tokenizer.pad_id)
-    return {"source": source, "target": target}, labels
+def _mix(values: np.ndarray) -> np.ndarray:
+    """Hashes uint64 values as SplitMix64 does."""
+    values = values ^ (values >> np.uint64(30))
+    values *= np.uint64(0xBF58476D1CE4E5B9)
+    values ^= values >> np.uint64(27)
+    values *= np.uint64(0x94D049BB133111EB)
+    return values ^ (values >> np.uint64(31))
+
+
+class Run(NamedTuple):
+    """Successive batches of one padded length, from the longest pair down."""
+
+    length: int
+    rows: int  # of each batch, at most
+    batches: int
+    begin: int  # the first pair, and the end of the last, in the pool
+    end: int
 
 
 def cut_pool(
-    lengths: tf.Tensor, batch_tokens: int, max_length: int
-) -> tuple[tf.Tensor, tf.Tensor, tf.Tensor]:
-    """Cuts the rows of a pool, with lengths int64 `[N]`, into batches.
+    lengths: np.ndarray,
+    batch_tokens: int,
+    max_length: int,
+    rows_multiple: int | None = None,
+) -> list[Run]:
+    """Cuts pairs, with the lengths `[N]` of their longer sides, into batches.
 
-    A batch takes as many rows as fit when they are padded to the bucket of its
-    first and longest one. Returns the rows from the longest down, `[N]`; their
-    padded lengths, `[N]`; and the begin and end of each batch among them,
-    `[batches, 2]`.
+    Pairs are taken from the longest down. A batch takes as many as fit when
+    they are padded to the bucket of its first and longest one.
     """
-    buckets = tf.constant(bucket_lengths(max_length), tf.int64)
-    longest_first = tf.argsort(lengths, direction="DESCENDING", stable=True)
-    bucket = tf.searchsorted(buckets, tf.gather(lengths, longest_first))
-    padded = tf.gather(buckets, bucket)
-    rows = tf.size(lengths, tf.int64)
+    buckets = bucket_lengths(max_length)
+    at_most = np.cumsum(np.bincount(lengths, minlength=max_length + 1))
+    runs, begin = [], 0
+    for length, shorter in zip(
+        buckets[::-1], [*buckets[-2::-1], 0], strict=True
+    ):
+        rows = batch_tokens // (2 * length)
+        if rows_multiple is not None:
+            rows = max(rows // rows_multiple * rows_multiple, rows_multiple)
+        longer = lengths.size - int(at_most[shorter])  # do not fit the next
+        if longer > begin:
+            batches = -(-(longer - begin) // rows)
+            end = min(begin + batches * rows, lengths.size)
+            runs.append(Run(length, rows, batches, begin, end))
+            begin = end
+    return runs
 
-    def add(number: tf.Tensor, begin: tf.Tensor, ends: tf.TensorArray) -> tuple:
-        size = batch_tokens // (2 * padded[begin])
-        end = tf.minimum(begin + size, rows)
-        return number + 1, end, ends.write(number, end)
 
-    ends = tf.TensorArray(tf.int64, size=0, dynamic_size=True)
-    start = tf.constant(0), tf.constant(0, tf.int64), ends
-    _, _, ends = tf.while_loop(lambda _, begin, __: begin < rows, add, start)
-    ends = ends.stack()
-    cuts = tf.stack([tf.concat([[0], ends[:-1]], axis=0), ends], axis=1)
-    return longest_first, padded, cuts
+def read_batches(
+    shards: Sequence[TokenShard],
+    tokenizer: Tokenizer,
+    places: np.ndarray,
+    lengths: np.ndarray,
+    runs: Sequence[Run],
+    fill: bool,
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Returns sources and labels of the batches of a pool, int32 `[B, L]`.
+
+    `places` are the pairs, `[N]`, and `lengths` the lengths of their longer
+    sides. `fill` makes all batches of a run full, with rows of padding.
+    """
+    # Sorting small unsigned integers takes linear time.
+    order = np.argsort(lengths.max() - lengths, kind="stable")
+    places = places[order]
+    # Read in the order of the files.
+    forwards = np.argsort(places)
+    ids, offsets = _read_texts(shards, places[forwards])
+    texts = np.empty_like(forwards)
+    texts[forwards] = 2 * np.arange(places.size)
+    end_ids = tokenizer.source_eos_id, tokenizer.eos_id
+    batches = []
+    for run in runs:
+        rows = run.batches * run.rows if fill else run.end - run.begin
+        own = texts[run.begin : run.end]
+        source, labels = (
+            _pad(
+                ids, offsets, own + side, (rows, run.length), eos_id, tokenizer
+            )
+            for side, eos_id in enumerate(end_ids)
+        )
+        for first in range(0, rows, run.rows):
+            batch = slice(first, first + run.rows)
+            batches.append((source[batch], labels[batch]))
+    return batches
+
+
+def _read_texts(
+    shards: Sequence[TokenShard], places: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Returns the ids of pairs at ascending places, and offsets of texts."""
+    firsts = np.cumsum([0, *(shard.pairs for shard in shards)])
+    bounds = np.searchsorted(places, firsts)
+    flat, sizes = [], [np.zeros(1, np.int64)]
+    for number, (ids, offsets) in enumerate(shards):
+        own = 2 * (places[bounds[number] : bounds[number + 1]] - firsts[number])
+        begins = offsets[own].astype(np.int64)
+        ends = np.stack([offsets[own + 1], offsets[own + 2]], axis=1)
+        pair_sizes = ends[:, 1] - begins
+        index = np.arange(pair_sizes.sum())
+        before = np.cumsum(pair_sizes) - pair_sizes
+        index += np.repeat(begins - before, pair_sizes)
+        flat.append(ids[index])
+        sizes.append(np.diff(ends, axis=1, prepend=begins[:, None]).ravel())
+    return np.concatenate(flat), np.cumsum(np.concatenate(sizes))
+
+
+def _pad(
+    ids: np.ndarray,
+    offsets: np.ndarray,
+    texts: np.ndarray,
+    shape: tuple[int, int],
+    eos_id: int,
+    tokenizer: Tokenizer,
+) -> np.ndarray:
+    """Returns texts with end tokens as an int32 array of a shape."""
+    begins = offsets[texts][:, None]
+    sizes = offsets[texts + 1][:, None] - begins
+    columns = np.arange(shape[1])
+    padded = np.full(shape, tokenizer.pad_id, np.int32)
+    # Places behind the end of a text have ids of the next one.
+    rows = ids.take(begins + columns, mode="clip")
+    np.copyto(padded[: texts.size], rows, where=columns < sizes)
+    padded[np.arange(texts.size), sizes[:, 0]] = eos_id
+    return padded

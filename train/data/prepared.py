@@ -122,8 +122,7 @@ def _read_part(folder: Path, number: int, values: Mapping[str, Any]) -> Part:
 
 def _map_array(path: Path) -> np.ndarray:
     with explain_damage(path, "an array of ids or offsets", _ADVICE):
-        # DLPack rejects read-only arrays; "c" never writes to the file.
-        return np.load(path, mmap_mode="c")
+        return np.load(path, mmap_mode="r")
 
 
 def write_shards(

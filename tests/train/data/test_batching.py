@@ -1,6 +1,10 @@
 """Batches: each pair once per pass, each id in its place, a global order."""
 
 import functools
+import itertools
+import os
+import subprocess
+import sys
 
 import ids
 import numpy as np
@@ -11,12 +15,10 @@ from ids import MAX_LENGTH
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tokenizer import Tokenizer
-from keras_transformer.train.data import batching
+from keras_transformer.train.data import batching, pools
 from keras_transformer.train.data.batching import (
-    BatchOrder,
-    PairIds,
+    Batches,
     evaluation_batches,
-    make_batches,
     training_batches,
 )
 from keras_transformer.train.data.pools import bucket_lengths
@@ -43,37 +45,32 @@ def small_pools(monkeypatch):
     monkeypatch.setattr(batching, "_POOL_IDS", 70 * MAX_LENGTH)
 
 
-def make_order(shards=SHARDS, seed=1, **arguments):
-    return BatchOrder(shards, seed=seed, **SIZES, **arguments)
+def make(shards=SHARDS, seed=1, **arguments):
+    arguments = {**SIZES, "seed": seed, **arguments}
+    return Batches(shards, ids.tokenizer(), **arguments)
 
 
-def batches_of(order, start=(0, 0), shards=SHARDS):
-    pairs = PairIds(shards, ids.tokenizer(), MAX_LENGTH)
-    return make_batches(pairs, order, start)
-
-
-def take(order, count, start=(0, 0), **arguments):
-    """Returns batches from a position on as (source, target, labels)."""
+def take(batches, count):
+    """Returns the first batches as (source, target, labels)."""
     return [
-        [rows.numpy().tolist() for rows in (*inputs.values(), labels)]
-        for inputs, labels in batches_of(order, start, **arguments).take(count)
+        [rows.tolist() for rows in (*inputs.values(), labels)]
+        for inputs, labels in itertools.islice(batches, count)
     ]
 
 
-def read_pass(order, **arguments):
-    """Returns the batches of the first pass."""
-    return take(order, int(order.count_batches(0).sum()), **arguments)
+def read_pass(batches):
+    return take(batches, batches.count_batches_of_pass())
 
 
-@pytest.fixture(scope="module")
-def passes():
-    """An order with five pools in a pass, and the batches of two passes."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(batching, "_POOL_IDS", 70 * MAX_LENGTH)
-        order = make_order(seed=0)
-    first, second = (int(order.count_batches(n).sum()) for n in (0, 1))
-    batches = take(order, first + second)
-    return order, batches[:first], batches[first:]
+@pytest.fixture
+def passes(small_pools):
+    """The batches of two passes with five pools each, and how many each has."""
+    batches = make(seed=0)
+    size = batches.count_batches_of_pass()
+    both = take(batches, 3 * size)
+    ends = [len(both[0][0]), *itertools.accumulate(len(x[0]) for x in both)]
+    both = both[: ends.index(2 * 285)]
+    return both[:size], both[size:]
 
 
 def numbers(batches):
@@ -94,7 +91,7 @@ def test_layout_and_budget():
         ids.number_of(source): (source, target) for source, target in PAIRS
     }
     smaller = 0
-    batches = read_pass(make_order())
+    batches = read_pass(make())
     for batch in batches:
         longest = 0
         for source, target, labels in zip(*batch, strict=True):
@@ -119,42 +116,48 @@ def test_layout_and_budget():
     assert found != sorted(found) and found != sorted(found, reverse=True)
 
 
+def test_rows_of_padding_fill_each_batch():
+    """Few shapes, and the same pairs."""
+    plain, filled = make(), make(rows_multiple=4)
+    sizes = {n: max(200 // (2 * n) // 4 * 4, 4) for n in bucket_lengths(20)}
+    found = []
+    for source, target, labels in read_pass(filled):
+        assert len(source) == sizes[len(source[0])]
+        for row, *others in zip(source, target, labels, strict=True):
+            if any(row):
+                found.append(row[: row.index(3)])
+            else:
+                assert not any(map(any, others))
+    expected = [row[: row.index(3)] for x in read_pass(plain) for row in x[0]]
+    assert sorted(found) == sorted(expected)
+
+
 def test_sources_may_lack_an_end_token(monkeypatch):
-    tokenizer = ids.tokenizer()
-    monkeypatch.setattr(tokenizer, "source_eos_id", tokenizer.pad_id)
-    sources = PairIds(SHARDS, tokenizer, MAX_LENGTH).read(
-        tf.constant([0, 150], tf.int64)
-    )[0]
-    assert sources.numpy().tolist() == [pad(PAIRS[n][0]) for n in (0, 150)]
+    monkeypatch.setattr(ids.tokenizer(), "source_eos_id", 0)
+    found = [[x for x in row if x] for b in read_pass(make()) for row in b[0]]
+    assert sorted(found) == sorted(source for source, _ in PAIRS)
 
 
 # === Order ===
 
 
 def test_every_pass_has_every_pair_once(passes):
-    _, *batches = passes
-    first, second = map(numbers, batches)
+    first, second = map(numbers, passes)
     assert sorted(first) == sorted(second) == list(range(15, 300))
     assert first != second
 
 
-def test_the_seed_alone_determines_the_batches(small_pools, passes):
+def test_the_seed_alone_determines_the_batches(small_pools):
     """A different order would change the rest of a resumed run."""
-    tf.random.set_seed(1)
-    found = lengths(take(make_order(), 12))
-    assert found == [17, 17, 8, 10, 17, 8, 20, 14, 12, 20, 17, 10]
-    order, first, _ = passes
-    assert found != lengths(first[:12])
-    tf.random.set_seed(2)
-    assert take(order, 3) == first[:3]
+    found = lengths(take(make(), 12))
+    assert found == [20, 17, 20, 8, 14, 17, 20, 12, 17, 10, 8, 8]
+    assert found != lengths(take(make(seed=0), 12))
+    assert take(make(), 30) == take(make(), 30)
 
 
 def test_the_order_is_global():
     """Each pool is a sample of the whole file, and no pair follows another."""
-    order = make_order([ids.shard([ids.pair(n) for n in range(60_000)])])
-    order._pool_size = 6_000
-    pools = [order._draw(5, tf.constant(n, tf.int64)) for n in range(10)]
-    places = np.concatenate(pools) / 60_000
+    places = pools.permute(np.arange(60_000), 60_000, 1, 5) / 60_000
     assert np.unique(places).size == 60_000
     # Of independent numbers, the means have a deviation of 0.0037 and the
     # correlations one of 0.0041.
@@ -169,62 +172,48 @@ def test_the_order_is_global():
 def test_the_order_of_a_small_corpus_is_uniform():
     """Over many passes each pair is as often in each twelfth of a pass."""
     pairs, passes, parts = 1_200, 400, 12
-    order = make_order([ids.shard([ids.pair(n) for n in range(pairs)])])
-    draw = tf.function(order._draw)
     found = np.zeros((pairs, parts))
     for number in range(passes):
-        drawn = draw(tf.constant(number, tf.int64), tf.constant(0, tf.int64))
-        found[drawn.numpy(), np.arange(pairs) * parts // pairs] += 1
+        drawn = pools.permute(np.arange(pairs), pairs, 1, number)
+        found[drawn, np.arange(pairs) * parts // pairs] += 1
     expected = passes / parts
     freedom = pairs * (parts - 1)
     chi_square = ((found - expected) ** 2 / expected).sum() / freedom
-    # Its deviation is 0.012. One word of the key alone gives 2.5.
+    # Its deviation is 0.012.
     assert chi_square == pytest.approx(1, abs=0.06)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 5, 64, 65])
+def test_a_permutation_of_any_size(size):
+    drawn = pools.permute(np.arange(size), size, 7)
+    assert sorted(drawn.tolist()) == list(range(size))
 
 
 def test_pools_are_shuffled_differently(small_pools):
     """Five pools of pairs of the same lengths."""
     shards = [ids.shard([ids.pair(n, (2 + n % 17, 2)) for n in range(17 * 20)])]
-    found = lengths(read_pass(make_order(shards), shards=shards))
+    found = lengths(read_pass(make(shards)))
     size = len(found) // 5
-    pools = [found[i * size : (i + 1) * size] for i in range(5)]
-    assert len({tuple(pool) for pool in pools}) == 5
+    parts = [found[i * size : (i + 1) * size] for i in range(5)]
+    assert len({tuple(part) for part in parts}) == 5
 
 
 # === Positions ===
 
 
-def test_batches_resume_at_their_position(passes):
+def test_batches_start_at_any_index(passes):
     """At the begin and the end of pools and passes, and within them."""
-    order, first, second = passes
-    sizes, size = order.count_batches(0), len(first)
-    assert len(sizes) == 5
-    expected = first + second
-    start = (0, 0)
-    ends = [order.advance(start, done) for done in (0, size, size + 5)]
-    assert ends == [(0, 0), (0, size), (1, 5)]
-    for done in map(int, (sizes[0] - 1, sizes[0], size, size + 3)):
-        position = order.advance(start, done)
-        assert take(order, 4, position) == expected[done : done + 4]
-        for more in range(1, 5):
-            found = order.advance(position, more)
-            assert found == order.advance(start, done + more)
-    # A position behind the end of a pass.
-    behind = (0, size + 7)
-    assert take(order, 3, behind) == second[7:10]
-    assert order.advance(behind, 2) == (1, 9)
+    expected = sum(passes, [])
+    for start in range(0, len(expected) - 4, 3):
+        assert take(make(seed=0, start=start), 4) == expected[start : start + 4]
 
 
-def test_reading_starts_at_the_pool_of_the_position(passes):
-    order, *_ = passes
-    ends = np.cumsum(order.count_batches(0)).tolist()
-    for pool, (begin, end) in enumerate(
-        zip([0, *ends[:-1]], ends, strict=True)
-    ):
-        assert order.seek((0, begin)) == (pool, 0)
-        assert order.seek((0, end - 1)) == (pool, end - 1 - begin)
-    assert order.seek((0, ends[-1])) == (5, 0)
-    assert order.seek((2, 0)) == (10, 0)
+def test_batches_are_read_in_any_order(passes):
+    first, second = passes
+    batches = make(seed=0)
+    for index in (0, 1, 0, len(first) + 7, 3, len(first) - 1, 2):
+        (_, labels) = batches[index]
+        assert labels.tolist() == (first + second)[index][2]
 
 
 # === Workers ===
@@ -233,11 +222,9 @@ def test_reading_starts_at_the_pool_of_the_position(passes):
 def test_workers_share_the_pairs(small_pools):
     found = []
     for index in range(2):
-        order = make_order(worker_share=(index, 2))
-        own = read_pass(order)
-        assert sorted(numbers(own)) == list(range(15 + index, 300, 2))
-        found += numbers(own)
-    assert take(order, 3, (0, 9)) == own[9:12]
+        own = numbers(read_pass(make(worker_share=(index, 2))))
+        assert sorted(own) == list(range(15 + index, 300, 2))
+        found += own
     assert sorted(found) == list(range(15, 300))
 
 
@@ -316,3 +303,41 @@ def test_a_pair_that_exceeds_the_budget(tokenizer):
         with pytest.raises(InputError, match="batch_tokens must .*: 201$"):
             batches(TEXTS, tokenizer, batch_tokens=201, max_length=101)
     evaluation_batches(TEXTS, tokenizer, batch_tokens=202, max_length=101)
+
+
+_PROGRAM = """
+import time
+import ids
+import tensorflow as tf
+from keras_transformer.train.data.batching import Batches, for_fit
+
+class Slow(Batches):
+    def __getitem__(self, index):
+        end = time.monotonic() + 0.05
+        while time.monotonic() < end:
+            pass
+        return super().__getitem__(index)
+
+shards = [ids.shard([ids.pair(n) for n in range(50)])]
+slow = Slow(shards, ids.tokenizer(), batch_tokens=80, max_length=20, seed=1)
+cpu = tf.config.list_physical_devices("CPU")[0]
+two = [tf.config.LogicalDeviceConfiguration()] * 2
+tf.config.set_logical_device_configuration(cpu, two)
+strategy = tf.distribute.MirroredStrategy(["CPU:0", "CPU:1"])
+batches = iter(strategy.experimental_distribute_dataset(for_fit(slow)))
+next(batches)
+raise ZeroDivisionError
+"""
+
+
+@pytest.mark.slow
+def test_a_program_ends_while_batches_are_read():
+    """A strategy reads ahead in a thread, which waits for Python."""
+    done = subprocess.run(
+        [sys.executable, "-c", _PROGRAM],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        stderr=subprocess.PIPE,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert b"ZeroDivisionError" in done.stderr

@@ -6,11 +6,10 @@ import itertools
 import ids
 import numpy as np
 import pytest
-import tensorflow as tf
 from ids import MAX_LENGTH
 
 from keras_transformer.train.data import batching
-from keras_transformer.train.data.batching import BatchOrder
+from keras_transformer.train.data.batching import Batches
 
 SIZES = {"batch_tokens": 200, "max_length": MAX_LENGTH}
 COUNTS = [97, 40, 13]
@@ -27,10 +26,15 @@ def small_pools(monkeypatch):
     monkeypatch.setattr(batching, "_POOL_IDS", 70 * MAX_LENGTH)
 
 
-def make_order(weights=(), worker=(0, 1), seed=3):
+def make_order(weights=(), worker=(0, 1), **arguments):
     parts = list(zip(COUNTS, weights, strict=True)) if weights else ()
-    return BatchOrder(
-        SHARDS, **SIZES, seed=seed, worker_share=worker, parts=parts
+    return Batches(
+        SHARDS,
+        ids.tokenizer(),
+        **{**SIZES, **arguments},
+        seed=3,
+        worker_share=worker,
+        parts=parts,
     )
 
 
@@ -38,14 +42,11 @@ def read(order, number):
     """Returns the pairs of a pass, in its order, pool by pool."""
     first = number * order.num_pools
     pools = range(first, first + order.num_pools)
-    return [
-        [x.numpy().tolist() for x in order.pool(tf.constant(pool, tf.int64))]
-        for pool in pools
-    ]
+    return [order._draw(pool).tolist() for pool in pools]
 
 
 def pairs_of(order, number):
-    return [pair for pool in read(order, number) for pair in pool[0]]
+    return [pair for pool in read(order, number) for pair in pool]
 
 
 @pytest.mark.parametrize("worker", [(0, 1), (1, 3)])
@@ -53,8 +54,6 @@ def test_weights_of_one_change_nothing(worker):
     weighted, plain = make_order((1, 1.0, 1), worker), make_order((), worker)
     for number in range(3):
         assert read(weighted, number) == read(plain, number)
-        counts = (x.count_batches(number).tolist() for x in (weighted, plain))
-        assert next(counts) == next(counts)
     assert (
         sorted(pairs_of(plain, 1)) == list(range(150))[worker[0] :: worker[1]]
     )
@@ -94,24 +93,11 @@ def test_workers_share_what_a_pass_reads():
 
 
 def test_an_interrupted_order_resumes_exactly():
-    """Positions from batch to batch, over the end of two passes."""
+    """From batch to batch, over the end of two passes."""
     order = make_order((2, 0.25, 3))
-
-    def batches(position):
-        """Returns the batches from a position on, to the end of two passes."""
-        pool, done = make_order((2, 0.25, 3)).seek(position)
-        drawn = []
-        for number in range(pool, 3 * order.num_pools):
-            places, rows, _, cuts = order.pool(tf.constant(number, tf.int64))
-            rows = tf.gather(places, rows).numpy().tolist()
-            drawn += [rows[begin:end] for begin, end in cuts.numpy()]
-        return drawn[done:]
-
-    whole = batches((0, 0))
-    size = int(order.count_batches(0).sum())
-    assert len(whole) > 2 * size > 20
-    for done in (1, size // 2, size, size + 7):
-        position = order.advance((0, 0), done)
-        assert batches(position) == whole[done:]
-        halfway = order.advance((0, 0), done // 2)
-        assert order.advance(halfway, done - done // 2) == position
+    size = order.count_batches_of_pass()
+    whole = [order[i][1].tolist() for i in range(2 * size + 8)]
+    for start in (1, size // 2, size, size + 7):
+        resumed = make_order((2, 0.25, 3), start=start)
+        for i in range(size):
+            assert resumed[i][1].tolist() == whole[start + i]

@@ -8,11 +8,11 @@ import sys
 import ids
 import numpy as np
 import pytest
-import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train.data import batching
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.data.encoding import TokenShard
 from keras_transformer.train.data.prepared import open_prepared
 
 PAIRS = [ids.pair(n, (2 + n % 5, 2 + n * 3 % 7)) for n in range(50)]
@@ -35,28 +35,23 @@ def test_ids(prepared):
     ]
 
 
-def test_a_tensor_has_the_memory_of_the_file(prepared):
-    array = prepared.shards[0].ids
-    assert isinstance(array, np.memmap)
-    read = batching._as_tensor(array)
-    dataset = tf.data.Dataset.range(1).map(lambda _: read()[0])
-    array[0] = 77
-    assert read().numpy()[0] == 77
-    assert [int(found) for found in dataset] == [77]
-    # Not so the file.
-    assert np.load(prepared.path / "train-00000.ids.npy")[0] != 77
-
-
 @pytest.mark.skipif(sys.platform != "linux", reason="needs /proc")
-def test_tf_data_does_not_copy_a_mapped_array(tmp_path):
-    """As it does with a tensor, here of 128 MiB."""
-    np.save(tmp_path / "array.npy", np.zeros(2**27, np.uint8))
-    array = np.load(tmp_path / "array.npy", mmap_mode="c")
-    read = batching._as_tensor(array)
-    dataset = tf.data.Dataset.range(3).map(lambda i: tf.gather(read(), i))
+def test_batches_do_not_copy_mapped_ids(tmp_path, monkeypatch):
+    """128 MiB, read in pools of a pair."""
+    monkeypatch.setattr(batching, "_POOL_IDS", 1)
+    offsets = np.arange(0, 2**26 + 1, 2**14, np.int32)
+    np.save(tmp_path / "ids.npy", np.ones(2**26, np.uint16))
+    mapped = np.load(tmp_path / "ids.npy", mmap_mode="r")
+    tokenizer = ids.tokenizer()
     before = own_memory()
-    iterator = iter(dataset)
-    assert next(iterator) == 0
+    batches = batching.Batches(
+        [TokenShard(mapped, offsets)],
+        tokenizer,
+        batch_tokens=2**16,
+        max_length=2**14 + 1,
+        seed=1,
+    )
+    assert batches[0][1].shape == (1, 2**14 + 1)
     assert own_memory() - before < 64 * 1024
 
 
