@@ -16,11 +16,10 @@ from keras_transformer.fit.keras_overrides import unlock
 from keras_transformer.masks import causal_mask, padding_mask
 from keras_transformer.quantized import policy_to_save
 
-# On JAX and PyTorch training is Keras', but for the mean of the loss.
 if keras.backend.backend() == "tensorflow":
     from keras_transformer.fit.distributed_fit import DistributedFit as _Model
 else:
-    from keras_transformer.fit.token_loss import TokenMeanLoss as _Model
+    from keras_transformer.fit.portable_fit import PortableFit as _Model
 
 
 _INPUTS = {"source", "target"}

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import keras
+import numpy as np
 
 from keras_transformer.inference.translator import Translator
 from keras_transformer.model import Transformer
@@ -35,6 +36,7 @@ logger = logging.getLogger(__name__)
 # NaN rather than too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
 _SECONDS_BETWEEN_LINES = 60
+_SECONDS_BETWEEN_READINGS = 1
 COLUMNS = """
 step loss nll perplexity learning_rate gradient_norm tokens_per_second
 val_loss val_nll val_perplexity val_score
@@ -55,23 +57,37 @@ class StepCounter(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._first: tuple[float, float] | None = None
+        self._read_at = -math.inf  # seconds
         self._added: dict[str, float] = {}
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self.step += 1
         self._added["step"] = self.step
-        loss = next(m for m in self.model.metrics if m.name == "loss")
-        tokens = float(loss.count.numpy())
         now = time.monotonic()
+        # JAX takes milliseconds to give the state of the model.
+        is_due = now >= self._read_at + _SECONDS_BETWEEN_READINGS
+        if is_due or self.is_last_of_epoch(batch):
+            self._read_speed(now)
+        logs.update(self._added)
+        if self.step >= self.last_step:
+            self.model.stop_training = True
+
+    def is_last_of_epoch(self, batch: int) -> bool:
+        """Returns whether an epoch ends after a batch, counted from 0."""
+        is_last = batch + 1 == self.params["steps"]
+        return is_last or self.step >= self.last_step
+
+    def _read_speed(self, now: float) -> None:
+        # On JAX and PyTorch Keras' mean, over sequences, has the same name.
+        loss = [m for m in self.model.metrics if m.name == "loss"][-1]
+        tokens = float(loss.count.numpy())
         if self._first is None:
             self._first = (tokens, now)
         first_tokens, start = self._first
         if now > start:
             rate = (tokens - first_tokens) / (now - start)
             self._added["tokens_per_second"] = rate
-        logs.update(self._added)
-        if self.step >= self.last_step:
-            self.model.stop_training = True
+        self._read_at = now
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs.update(self._added)
@@ -91,13 +107,16 @@ class CheckFinite(keras.callbacks.Callback):
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self._check("loss", logs["loss"], logs)
-        self._check("gradient norm", logs["gradient_norm"], logs)
-        scale = getattr(self.model.optimizer, "dynamic_scale", None)
-        if scale is not None and scale.numpy() < _LOWEST_LOSS_SCALE:
-            self._check("gradient", math.inf, logs)
+        # TensorFlow alone has it.
+        self._check("gradient norm", logs.get("gradient_norm", 0.0), logs)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         self._check("validation loss", logs.get("val_loss", 0.0), logs)
+        total = sum(np.sum(x, dtype=float) for x in self.model.get_weights())
+        self._check("sum of all weights", total, logs)
+        scale = getattr(self.model.optimizer, "dynamic_scale", None)
+        if scale is not None and scale.numpy() < _LOWEST_LOSS_SCALE:
+            self._check("gradient", math.inf, logs)
 
     def _check(self, name: str, value: float, logs: dict) -> None:
         if not math.isfinite(value):
@@ -312,8 +331,7 @@ class Checkpoints(keras.callbacks.Callback):
         os.write(2, message)  # `print` is not reentrant
 
     def on_train_batch_end(self, batch: int, logs: dict | None = None) -> None:
-        is_last = self.counter.step >= self.counter.last_step
-        is_last |= batch + 1 == self.params["steps"]  # of the epoch
+        is_last = self.counter.is_last_of_epoch(batch)
         if self.received_signals and not is_last:
             self._save_state()
             self._obey_signal()

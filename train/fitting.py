@@ -8,7 +8,6 @@ import time
 
 import keras
 import numpy as np
-import tensorflow as tf
 
 from keras_transformer import optimizers
 from keras_transformer.config import TransformerConfig
@@ -17,11 +16,13 @@ from keras_transformer.losses import LabelSmoothedCrossEntropy
 from keras_transformer.metrics import TokenNLL
 from keras_transformer.model import Transformer
 from keras_transformer.runs.run_folder import Run
+from keras_transformer.support.errors import InputError
 from keras_transformer.train import callbacks, state
-from keras_transformer.train import strategy as strategies
-from keras_transformer.train.data import batching, encoding, pools
+from keras_transformer.train.data import encoding
+from keras_transformer.train.data.batching import Batches
+from keras_transformer.train.data.pools import bucket_lengths
 from keras_transformer.train.data.prepared import PreparedCorpus
-from keras_transformer.train.data.reading import without_tuning
+from keras_transformer.train.devices import Devices
 from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
@@ -33,21 +34,21 @@ def fit(
     run: Run,
     data: PreparedCorpus,
     recipe: Recipe,
-    strategy: tf.distribute.Strategy,
+    devices: Devices,
 ) -> None:
     """Trains the model of a run to the end of its recipe.
 
     Each worker calls it with the run's data; only the chief writes to the run.
     """
-    worker = strategies.this_worker(strategy)
-    _prepare_process(recipe)
-    _log_plan(run.config, data, recipe, strategy)
-    model = compiled_model(run.config, recipe, strategy)
+    worker = devices.worker
+    _prepare_process(recipe, devices)
+    _log_plan(run.config, data, recipe, devices)
+    model = compiled_model(run.config, recipe, devices)
     step = _restore_or_start(model, run) if worker.is_chief else 0
     if worker.count > 1:
-        step = _broadcast(model, step)
+        step = _broadcast(model, step, devices)
     valid_texts = list(data.pairs("valid")) if "valid" in data.splits else []
-    valid = _validation_batches(valid_texts, data, recipe)
+    valid = _validation_batches(valid_texts, data, recipe, devices)
     if valid is None and recipe.patience is not None:
         logger.warning(
             f"patience={recipe.patience} is ignored: no validation data"
@@ -70,17 +71,19 @@ def fit(
             chain.append(keras.callbacks.TensorBoard(folder, write_graph=False))
     chain += [log, stopping, checkpoints]
     if valid is not None:
-        valid = strategies.distribute(valid, strategy, among_workers=True)
+        valid = devices.for_fit(valid, among_workers=True)
     epochs = math.ceil(recipe.steps / recipe.steps_per_epoch)
     try:
         # Twice if training was stopped in the middle of an epoch.
         while counter.step < recipe.steps and not stopping.is_exhausted():
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
-            batches = _training_batches(data, recipe, strategy, counter.step)
-            batches = batching.for_fit(batches)
-            with checkpoints.delayed_signals(worker.count):
+            batches = _training_batches(data, recipe, devices, counter.step)
+            with (
+                devices.fit_scope(),
+                checkpoints.delayed_signals(worker.count),
+            ):
                 model.fit(
-                    strategies.distribute(batches, strategy),
+                    devices.for_fit(batches),
                     validation_data=valid,
                     steps_per_epoch=recipe.steps_per_epoch - done,
                     initial_epoch=epoch,
@@ -92,8 +95,7 @@ def fit(
     except BaseException as error:
         for callback in reversed(chain):  # Keras does so after success only
             callback.on_train_end()
-        expected = KeyboardInterrupt | SystemExit | OSError | tf.errors.OpError
-        if isinstance(error, expected):
+        if not isinstance(error, InputError):
             logger.info(
                 f"training: stopped at step {counter.step:,}; the same command "
                 f"resumes after step {checkpoints.saved_step:,}"
@@ -109,25 +111,29 @@ def try_steps(
     config: TransformerConfig,
     data: PreparedCorpus,
     recipe: Recipe,
-    strategy: tf.distribute.Strategy,
+    devices: Devices,
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
-    _prepare_process(recipe)
-    _log_plan(config, data, recipe, strategy)
-    model = compiled_model(config, recipe, strategy)
-    batches = _training_batches(data, recipe, strategy)
-    lengths = pools.bucket_lengths(data.max_length)
+    _prepare_process(recipe, devices)
+    _log_plan(config, data, recipe, devices)
+    model = compiled_model(config, recipe, devices)
+    batches = _training_batches(data, recipe, devices, step=0)
+    lengths = bucket_lengths(data.max_length)
     shapes = [f"[{recipe.batch_tokens // (2 * x)}, {x}]" for x in lengths]
-    per_pass = batches.count_batches_of_pass()
     logger.info(f"batches: from {shapes[0]} to {shapes[-1]}")
+    per_pass = batches.count_batches_of_pass()
     logger.info(f"steps: {per_pass:,} per pass over the data")
     # One batch, since a training reads the next ones during a step.
-    batches = tf.data.Dataset.from_tensors(batches[0]).repeat()
-    batches = without_tuning(batches)
-    batches = strategies.distribute(batches, strategy)
-    model.fit(batches, steps_per_epoch=1, shuffle=False, verbose=0)
-    start = time.monotonic()
-    model.fit(batches, steps_per_epoch=_DRY_STEPS, shuffle=False, verbose=0)
+    for number in range(1 + _DRY_STEPS):
+        if number == 1:  # the first step compiles
+            start = time.monotonic()
+        with devices.fit_scope():
+            model.fit(
+                devices.for_fit(batches),
+                steps_per_epoch=1,
+                shuffle=False,
+                verbose=0,
+            )
     seconds = (time.monotonic() - start) / _DRY_STEPS
     logger.info(f"time: {seconds:.2g} s per step, mean of {_DRY_STEPS}")
     hours = seconds * recipe.steps / 3600
@@ -140,20 +146,21 @@ def try_steps(
         logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at the peak")
 
 
-def _prepare_process(recipe: Recipe) -> None:
+def _prepare_process(recipe: Recipe, devices: Devices) -> None:
     """Sets the seed and the determinism of everything that follows."""
     keras.utils.set_random_seed(recipe.seed)
     if recipe.deterministic:
-        tf.config.experimental.enable_op_determinism()
+        devices.make_deterministic()
 
 
 def _log_plan(
     config: TransformerConfig,
     data: PreparedCorpus,
     recipe: Recipe,
-    strategy: tf.distribute.Strategy,
+    devices: Devices,
 ) -> None:
-    logger.info(f"strategy: {strategies.describe(strategy)}")
+    backend = keras.backend.backend()
+    logger.info(f"strategy: {devices.describe()}, with {backend}")
     logger.info(f"model: {config.num_parameters:,} parameters")
     warmup = recipe.warmup_steps
     rate = recipe.learning_rate_scale * (config.d_model * warmup) ** -0.5
@@ -172,10 +179,14 @@ def _log_plan(
 
 
 def compiled_model(
-    config: TransformerConfig, recipe: Recipe, strategy: tf.distribute.Strategy
+    config: TransformerConfig, recipe: Recipe, devices: Devices
 ) -> Transformer:
     """Returns a new model that is ready for `fit`."""
-    with strategy.scope():
+    accumulation = {}
+    if recipe.gradient_accumulation_steps > 1:
+        steps = recipe.gradient_accumulation_steps
+        accumulation["gradient_accumulation_steps"] = steps
+    with devices.scope():
         # The training state refers to variables by name.
         model = Transformer(config, dtype=recipe.dtype, name="transformer")
         model.compile(
@@ -190,29 +201,26 @@ def compiled_model(
                 recipe.label_smoothing, pad_id=config.pad_id
             ),
             metrics=[TokenNLL(pad_id=config.pad_id)],
-            gradient_accumulation_steps=recipe.gradient_accumulation_steps,
-            jit_compile=recipe.jit_compile,
+            jit_compile=recipe.jit_compile or "auto",
+            **accumulation,
         )
     return model
 
 
 def _training_batches(
-    data: PreparedCorpus,
-    recipe: Recipe,
-    strategy: tf.distribute.Strategy,
-    start: int = 0,
-) -> batching.Batches:
-    """Returns this worker's batches from a step on."""
-    worker = strategies.this_worker(strategy)
-    return batching.Batches(
+    data: PreparedCorpus, recipe: Recipe, devices: Devices, step: int
+) -> Batches:
+    """Returns this worker's batches after a number of steps."""
+    return Batches(
         data.shards,
         data.tokenizer,
-        batch_tokens=recipe.batch_tokens // worker.count,
+        batch_tokens=recipe.batch_tokens // devices.worker.count,
         max_length=data.max_length,
         seed=recipe.seed,
-        worker_share=worker,
+        worker_share=devices.worker,
         parts=[(part.statistics.pairs, part.weight) for part in data.parts],
-        start=start,
+        rows_multiple=devices.rows_multiple,
+        start=step,
     )
 
 
@@ -233,19 +241,20 @@ def _restore_or_start(model: Transformer, run: Run) -> int:
     return 0
 
 
-def _broadcast(model: Transformer, step: int) -> int:
+def _broadcast(model: Transformer, step: int, devices: Devices) -> int:
     """Gives every worker the chief's state; returns the chief's step."""
-    broadcast = strategies.broadcast_from_chief
-    strategy = model.distribute_strategy
-    step = int(broadcast(strategy, np.array(step)))
+    step = int(devices.broadcast(np.array(step)))
     for variable in state.model_variables(model).values():
-        variable.assign(broadcast(strategy, variable.numpy()))
+        variable.assign(devices.broadcast(variable.numpy()))
     return step
 
 
 def _validation_batches(
-    texts: list[tuple[str, str]], data: PreparedCorpus, recipe: Recipe
-) -> tf.data.Dataset | None:
+    texts: list[tuple[str, str]],
+    data: PreparedCorpus,
+    recipe: Recipe,
+    devices: Devices,
+) -> Batches | None:
     """Returns the validation batches; None if there are none."""
     if not texts:
         logger.info("no validation split: skipping validation")
@@ -257,11 +266,10 @@ def _validation_batches(
         return None
     # No more memory than a part of a training batch takes.
     part = recipe.batch_tokens // recipe.gradient_accumulation_steps
-    batch_tokens = max(part, 2 * recipe.max_length)
-    batches = batching.Batches(
+    return Batches(
         shards,
         data.tokenizer,
-        batch_tokens=batch_tokens,
+        batch_tokens=max(part, 2 * recipe.max_length),
         max_length=recipe.max_length,
+        rows_multiple=devices.rows_multiple,
     )
-    return batching.for_fit(batches)

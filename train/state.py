@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from keras_transformer.runs.run_folder import Run
-from keras_transformer.support.errors import explain_damage
+from keras_transformer.support.errors import InputError, explain_damage
 from keras_transformer.support.files import atomic_write
 
 if TYPE_CHECKING:
@@ -35,11 +35,22 @@ def load_state(run: Run, model: "keras.Model") -> int:
     """Assigns the saved values, and returns the number of updates."""
     with _explain_damage(run.state_path), np.load(run.state_path) as file:
         header = json.loads(str(file["header"]))
-        names = header["names"]
-        values = {name: file[f"{i:06d}"] for i, name in enumerate(names)}
-        for name, variable in model_variables(model).items():
-            variable.assign(values[name])
-        return header["step"]
+        numbered = enumerate(header["names"])
+        values = {name: file[f"{i:06d}"] for i, name in numbered}
+    variables = model_variables(model)
+    for name in {**variables, **values}:
+        saved = values[name].shape if name in values else "nothing"
+        needed = variables[name].shape if name in variables else "nothing"
+        if saved != needed:
+            raise InputError(
+                f"{run.state_path} does not fit the model of the run. "
+                f"Received: {saved} instead of {needed} for {name}. Resume "
+                "with the Keras and the config.json that trained it, or train "
+                "into a different folder with init_from this run."
+            )
+    for name, variable in variables.items():
+        variable.assign(values[name])
+    return header["step"]
 
 
 def read_step(run: Run) -> int:

@@ -6,15 +6,16 @@ import logging
 import os
 import signal
 import threading
-import zlib
-from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import tensorflow as tf
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.train.data.batching import Batches, for_fit
+from keras_transformer.train.devices import Devices, Worker
+from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -81,31 +82,6 @@ def _join_workers(resolver: _Resolver) -> Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def describe(strategy: Strategy) -> str:
-    """Returns the number of replicas and the devices as one line of text."""
-    replicas = strategy.num_replicas_in_sync
-    index, count = this_worker(strategy)
-    if replicas == 1:
-        gpus = tf.config.list_logical_devices("GPU")
-        return f"1 replica, on {'GPU:0' if gpus else 'CPU'}"
-    devices = strategy.extended.worker_devices
-    devices = ", ".join(device.rpartition("device:")[2] for device in devices)
-    where = f" of worker {index} of {count}" if count > 1 else ""
-    return f"{replicas} replicas, on {devices}{where}"
-
-
-class Worker(NamedTuple):
-    """One of the processes that train together."""
-
-    index: int
-    count: int  # of all workers
-
-    @property
-    def is_chief(self) -> bool:
-        """Whether this worker writes to the run."""
-        return self.index == 0
-
-
 def this_worker(strategy: Strategy) -> Worker:
     """Returns the worker that this process is."""
     resolver = strategy.cluster_resolver
@@ -153,25 +129,40 @@ def distribute(
     return strategy.distribute_datasets_from_function(lambda context: divided)
 
 
-def broadcast_from_chief(strategy: Strategy, value: np.ndarray) -> np.ndarray:
-    """Returns the chief's array. Collective: every worker must call it."""
-    if this_worker(strategy).count == 1:
-        return value
-    with strategy.scope():  # a new variable has the chief's value everywhere
-        return tf.Variable(value).numpy()
+class TensorFlowDevices(Devices):
+    """The devices of a strategy of TensorFlow."""
 
+    def __init__(self, strategy: Strategy | str) -> None:
+        if isinstance(strategy, str):
+            strategy = open_strategy(strategy)
+        self.strategy = strategy
+        self.worker = this_worker(strategy)
 
-def check_same_arguments(strategy: Strategy, values: Mapping[str, Any]) -> None:
-    """Raises InputError unless this worker has the chief's arguments.
+    def describe(self) -> str:
+        replicas = self.strategy.num_replicas_in_sync
+        if replicas == 1:
+            gpus = tf.config.list_logical_devices("GPU")
+            return f"1 replica, on {'GPU:0' if gpus else 'CPU'}"
+        devices = self.strategy.extended.worker_devices
+        devices = ", ".join(x.rpartition("device:")[2] for x in devices)
+        index, count = self.worker
+        where = f" of worker {index} of {count}" if count > 1 else ""
+        return f"{replicas} replicas, on {devices}{where}"
 
-    Collective: every worker must call it, the chief once its run exists. Paths
-    may differ.
-    """
-    paths = ("data", "corpora", "init_from", "tokenizer")
-    text = str({x: y for x, y in sorted(values.items()) if x not in paths})
-    digest = np.array(zlib.crc32(text.encode()), np.int64)
-    if digest != broadcast_from_chief(strategy, digest):
-        raise InputError(
-            "All workers must have the same arguments. Received: "
-            f"worker {this_worker(strategy).index} with {text}"
-        )
+    def scope(self) -> contextlib.AbstractContextManager:
+        return self.strategy.scope()
+
+    def check(self, recipe: Recipe) -> None:
+        """Accepts every recipe."""
+
+    def make_deterministic(self) -> None:
+        tf.config.experimental.enable_op_determinism()
+
+    def for_fit(self, batches: Batches, among_workers: bool = False) -> Any:
+        return distribute(for_fit(batches), self.strategy, among_workers)
+
+    def broadcast(self, value: np.ndarray) -> np.ndarray:
+        if self.worker.count == 1:
+            return value
+        with self.strategy.scope():  # a new variable has the chief's value
+            return tf.Variable(value).numpy()

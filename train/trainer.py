@@ -25,6 +25,8 @@ from keras_transformer.train.state import read_step
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from keras_transformer.train.devices import Devices
+
 logger = logging.getLogger(__name__)
 
 # Arguments that may change when a run is resumed.
@@ -38,7 +40,7 @@ def train(
     recipe: Recipe | Mapping[str, Any] | None = None,
     *,
     architecture: Mapping[str, Any] | None = None,
-    strategy: "tf.distribute.Strategy | str" = "single",
+    strategy: "tf.distribute.Strategy | str" = "auto",
     init_from: str | Path | None = None,
     tokenizer: str | Path | Sequence[str | Path] | None = None,
     dry_run: bool = False,
@@ -65,7 +67,10 @@ def train(
             steps at a low learning rate.
         architecture: Arguments of `TransformerConfig` that differ from the
             preset's.
-        strategy: From `open_strategy`, or the name of one.
+        strategy: The devices. `"single"`: one. `"auto"`: on TensorFlow as in
+            `open_strategy`, which documents `"mirrored"` and `"multiworker"`;
+            on JAX all local devices, on PyTorch one. Or a strategy of
+            TensorFlow.
         init_from: A run. The new run starts with its tokenizer and its newest
             weights. The architecture must be the same, except for the dropout
             and, with sinusoidal positions, `max_length`.
@@ -101,27 +106,28 @@ def train(
     if is_new:
         arguments.check_new()
     start_keras()
-    from keras_transformer.train import strategy as strategies
+    from keras_transformer.train.devices import open_devices
 
-    if isinstance(strategy, str):
-        strategy = strategies.open_strategy(strategy)
-    worker = strategies.this_worker(strategy)
+    devices = open_devices(strategy)
+    worker = devices.worker
+    if is_new:
+        devices.check(arguments.resolved_recipe)
     if dry_run:
         from keras_transformer.train.fitting import try_steps
 
         with tempfile.TemporaryDirectory() as folder:
             data = _prepared_data(arguments, Path(folder, "data"), worker.count)
             config = arguments.config_with(data.tokenizer)
-            try_steps(config, data, arguments.resolved_recipe, strategy)
+            try_steps(config, data, arguments.resolved_recipe, devices)
         return None
     if is_new and worker.is_chief:
         _create(arguments, Path(output), worker.count)
     with locked(output) if worker.is_chief else contextlib.nullcontext():
         # The other workers wait here until the chief has created the run.
-        strategies.check_same_arguments(strategy, arguments.by_name())
+        devices.check_same_arguments(arguments.by_name())
         run = Run.open(output)
         check_resumes(run, arguments, worker.count)
-        _train_run(run, arguments, strategy)
+        _train_run(run, arguments, devices)
     return Run.open(output) if worker.is_chief else None
 
 
@@ -210,11 +216,10 @@ def _without_folders(value: Any) -> Any:
 
 
 def _train_run(
-    run: Run, arguments: TrainingArguments, strategy: "tf.distribute.Strategy"
+    run: Run, arguments: TrainingArguments, devices: "Devices"
 ) -> None:
     """Trains a run, which may be new, to the end of its recipe."""
     from keras_transformer.train import fitting
-    from keras_transformer.train.strategy import this_worker
 
     values = arguments.by_name()
     changes = {name: values[name] for name in values if name in _MAY_CHANGE}
@@ -224,12 +229,13 @@ def _train_run(
     if read_step(run) >= recipe.steps:
         logger.info(f"training: all {recipe.steps:,} steps are done")
         return
+    devices.check(recipe)
     data = _open_data(run, arguments.corpus)
     if data is arguments.corpus:  # it may have been moved
         request |= data.arguments()
-    if this_worker(strategy).is_chief and request != run.request:
+    if devices.worker.is_chief and request != run.request:
         run.save_request(request)
-    fitting.fit(run, data, recipe, strategy)
+    fitting.fit(run, data, recipe, devices)
 
 
 def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:

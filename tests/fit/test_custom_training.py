@@ -275,6 +275,17 @@ def test_ignored_labels_are_not_in_the_divisor(count):
     assert found == pytest.approx(expected, rel=1e-5)
 
 
+def test_the_loss_is_a_mean_over_the_tokens_of_all_batches():
+    inputs, labels = data()
+    labels[2:, 1:] = 0  # 10 tokens, then 2
+    model = make(kt.Transformer)
+    whole, batches = (
+        model.evaluate(inputs, labels, batch_size=size, verbose=0)[0]
+        for size in (4, 2)
+    )
+    assert batches == pytest.approx(whole, rel=1e-6)
+
+
 @on_one_rarely_two
 def test_no_number_on_the_way_is_not_finite(count):
     with replicas(count):

@@ -101,10 +101,11 @@ def main(output):
     """Trains as one of the workers of TF_CONFIG; the first writes a history."""
     from keras_transformer.train import strategy as strategies
 
-    strategy = strategies.open_strategy("multiworker")
-    index, workers = strategies.this_worker(strategy)
+    devices = strategies.TensorFlowDevices("multiworker")
+    strategy = devices.strategy
+    index, workers = devices.worker
     value = np.array([[2**33, 1]])
-    received = strategies.broadcast_from_chief(strategy, value - index)
+    received = devices.broadcast(value - index)
     np.testing.assert_array_equal(received, value)
     batches = dataset(index, workers).repeat()
     model = compiled_model(strategy)

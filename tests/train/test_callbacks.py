@@ -35,12 +35,16 @@ class FakeModel:
     """What the callbacks read of a model."""
 
     stop_training = False
+    weights = (np.zeros(3),)
 
     def __init__(self, loss_scale=None):
         loss = types.SimpleNamespace(name="loss", count=np.array(0.0))
         self.metrics = [loss]
         self.optimizer = types.SimpleNamespace(learning_rate=0.25)
         self.optimizer.dynamic_scale = loss_scale
+
+    def get_weights(self):
+        return self.weights
 
     def see(self, tokens):
         self.metrics[0].count = types.SimpleNamespace(numpy=lambda: tokens)
@@ -49,6 +53,7 @@ class FakeModel:
 def counter_of(model, step=0, last_step=40):
     counter = StepCounter(step, last_step)
     counter.set_model(model)
+    counter.set_params({"steps": 9})
     counter.on_epoch_begin(0)
     return counter
 
@@ -106,6 +111,9 @@ def test_divergence_is_an_error(logs, message):
     check.on_epoch_end(0, FINITE)
     with pytest.raises(InputError, match="nan at step 3"):
         check.on_epoch_end(0, FINITE | {"val_loss": np.nan})
+    check.model.weights = [np.array([1, np.nan])]
+    with pytest.raises(InputError, match="weights must be finite"):
+        check.on_epoch_end(0, FINITE)
 
 
 def test_float16_may_overflow_but_not_at_every_scale():
@@ -115,9 +123,9 @@ def test_float16_may_overflow_but_not_at_every_scale():
         check.set_model(FakeModel(loss_scale=scale))
         if is_hopeless:
             with pytest.raises(InputError, match="gradient must be finite"):
-                check.on_train_batch_end(0, FINITE)
+                check.on_epoch_end(0, FINITE)
         else:
-            check.on_train_batch_end(0, FINITE)
+            check.on_epoch_end(0, FINITE)
 
 
 def test_early_stopping_counts_the_epochs_before_it_was_resumed():
@@ -236,7 +244,7 @@ def test_a_signal_saves_the_state_and_ends_training(
     checkpoints = Checkpoints(run, 5, StepCounter(12, 40))
     model = FakeModel()
     checkpoints.set_model(model)
-    checkpoints.set_params({"steps": 3})
+    checkpoints.counter.set_params({"steps": 3})
     with pytest.raises(error) as raised, checkpoints.delayed_signals():
         checkpoints.on_train_batch_end(0, {})
         os.kill(os.getpid(), number)
@@ -267,7 +275,7 @@ def test_a_signal_after_the_last_update_waits_for_the_end_of_the_epoch(
     checkpoints = Checkpoints(run, 5, StepCounter(step, 40))
     checkpoints.received_signals.append(signal.SIGTERM)
     checkpoints.set_model(FakeModel())
-    checkpoints.set_params({"steps": 10})
+    checkpoints.counter.set_params({"steps": 10})
     checkpoints.on_train_batch_end(batch, {})
     assert not saved
     with pytest.raises(SystemExit):

@@ -10,11 +10,10 @@ import tensorflow as tf
 
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.model import Transformer
-from keras_transformer.train import fitting, strategy
-from keras_transformer.train.data import batching
+from keras_transformer.train import fitting
 from keras_transformer.train.data.corpus import open_corpus
+from keras_transformer.train.devices import Worker, open_devices
 from keras_transformer.train.fitting import compiled_model
-from keras_transformer.train.strategy import Worker, open_strategy
 
 
 class Stop(Exception):
@@ -35,8 +34,8 @@ def test_the_recipe_reaches_the_compiled_model(one_step_run):
         dtype="mixed_bfloat16",
         jit_compile=True,
     )
-    strategy = open_strategy("single")
-    model = compiled_model(one_step_run.config, recipe, strategy)
+    devices = open_devices("single")
+    model = compiled_model(one_step_run.config, recipe, devices)
     assert model.loss.label_smoothing == 0.3
     assert model.optimizer.global_clipnorm == 0.7
     assert model.gradient_accumulation_steps == 3
@@ -45,7 +44,7 @@ def test_the_recipe_reaches_the_compiled_model(one_step_run):
     assert float(model.optimizer.learning_rate) == pytest.approx(rate)
     adam = model.optimizer
     assert (adam.beta_1, adam.beta_2, adam.epsilon) == (0.9, 0.98, 1e-9)
-    plain = compiled_model(one_step_run.config, digits.recipe(), strategy)
+    plain = compiled_model(one_step_run.config, digits.recipe(), devices)
     assert plain.optimizer.global_clipnorm is None
     compiled = [x.get_compile_config()["jit_compile"] for x in (model, plain)]
     assert compiled == [True, False]
@@ -53,8 +52,8 @@ def test_the_recipe_reaches_the_compiled_model(one_step_run):
 
 @pytest.fixture(scope="module")
 def model(one_step_run):
-    strategy = open_strategy("single")
-    return compiled_model(one_step_run.config, digits.recipe(), strategy)
+    devices = open_devices("single")
+    return compiled_model(one_step_run.config, digits.recipe(), devices)
 
 
 @pytest.fixture
@@ -63,11 +62,11 @@ def fit(one_step_run, model, monkeypatch):
     monkeypatch.setattr(fitting, "compiled_model", lambda *_: model)
     data = open_corpus(str(one_step_run.path / "data"))
 
-    def fit(step=1, run=one_step_run, **values):
+    def fit(step=1, run=one_step_run, devices=None, **values):
         monkeypatch.setattr(fitting, "_restore_or_start", lambda *_: step)
         recipe = digits.recipe(**{"steps": 20, "steps_per_epoch": 5, **values})
         with pytest.raises(Stop):
-            fitting.fit(run, data, recipe, open_strategy("single"))
+            fitting.fit(run, data, recipe, devices or open_devices("single"))
 
     return fit
 
@@ -85,25 +84,24 @@ def test_seed_and_determinism_are_set_first(one_step_run, monkeypatch):
     for values in (dict(seed=7), dict(seed=8, deterministic=True)):
         recipe = digits.recipe(**values)
         with pytest.raises(Stop):
-            fitting.fit(one_step_run, data, recipe, open_strategy("single"))
+            fitting.fit(one_step_run, data, recipe, open_devices("single"))
     assert calls == [7, 8, "deterministic"]
 
 
 @pytest.fixture
 def trained_with(monkeypatch):
-    """What the model would be trained with: batches, arguments of `fit`."""
+    """The arguments of the batches, and those of `Transformer.fit`."""
     found = []
 
     def model_fit(self, batches, **values):
-        found.append(values)
+        found.extend([batches, values])
         raise Stop
 
-    def for_fit(batches):
-        found.append(batches)
-        return batches
+    def for_fit(self, batches, among_workers=False):
+        return {**batches, "among_workers": among_workers}
 
-    monkeypatch.setattr(fitting, "_validation_batches", lambda *_: "valid")
-    monkeypatch.setattr(batching, "for_fit", for_fit)
+    monkeypatch.setattr(fitting, "Batches", lambda *_, **values: values)
+    monkeypatch.setattr(type(open_devices("single")), "for_fit", for_fit)
     monkeypatch.setattr(Transformer, "fit", model_fit)
     return found
 
@@ -116,10 +114,10 @@ def test_an_epoch_that_was_interrupted_is_completed(
 ):
     fit(step, scored_sentences=5)
     batches, values = trained_with
-    assert batches.start == step
+    assert (batches["start"], batches["seed"]) == (step, 1)
+    assert "seed" not in values["validation_data"]
     names = ("steps_per_epoch", "initial_epoch", "epochs")
     assert tuple(values[name] for name in names) == expected
-    assert values["validation_data"] == "valid"
     # A run that is killed repeats an epoch, instead of losing a part.
     assert [type(x).__name__ for x in values["callbacks"]] == [
         "StepCounter",
@@ -133,12 +131,15 @@ def test_an_epoch_that_was_interrupted_is_completed(
 
 
 def test_each_worker_has_its_part_of_a_batch(fit, trained_with, monkeypatch):
-    monkeypatch.setattr(strategy, "this_worker", lambda _: Worker(1, 2))
-    monkeypatch.setattr(strategy, "distribute", lambda batches, *_, **__: None)
-    fit()
+    devices = open_devices("single")
+    devices.worker = Worker(1, 2)
+    monkeypatch.setattr(fitting, "_broadcast", lambda model, step, _: step)
+    fit(devices=devices)
     batches, values = trained_with
-    assert (batches.batch_tokens, batches.max_length) == (256, 24)
-    assert (batches.seed, batches.worker_share) == (1, (1, 2))
+    assert (batches["batch_tokens"], batches["max_length"]) == (256, 24)
+    assert (batches["seed"], batches["worker_share"]) == (1, (1, 2))
+    assert not batches["among_workers"]
+    assert values["validation_data"]["among_workers"]
     # The chief alone writes and reports.
     assert [type(x).__name__ for x in values["callbacks"]] == [
         *("StepCounter", "CheckFinite"),
@@ -169,16 +170,10 @@ def test_patience_without_validation_is_a_warning(
     assert "patience=3" in caplog.text
 
 
-def test_validation_takes_no_more_memory_than_a_part(fit, monkeypatch):
-    sizes = []
-
-    def for_fit(batches):
-        sizes.append(batches.batch_tokens)
-        raise Stop
-
-    monkeypatch.setattr(batching, "for_fit", for_fit)
+def test_validation_takes_no_more_memory_than_a_part(fit, trained_with):
     for parts in (4, 20):
         fit(gradient_accumulation_steps=parts)
+    sizes = [x["validation_data"]["batch_tokens"] for x in trained_with[1::2]]
     assert sizes == [128, 48]  # at least a pair of max_length, 24
 
 
@@ -218,5 +213,5 @@ def test_an_interruption_ends_callbacks_and_restores_handlers_of_signals(
 
 def test_an_error_before_the_first_update_is_not_replaced(fit, monkeypatch):
     """Callbacks, TensorBoard among them, have not started then."""
-    monkeypatch.setattr(batching, "Batches", stop)
+    monkeypatch.setattr(fitting, "_training_batches", stop)
     fit(tensorboard=True)

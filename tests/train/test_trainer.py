@@ -16,6 +16,7 @@ from keras_transformer.support.files import locked
 from keras_transformer.text import Tokenizer
 from keras_transformer.train import fitting, strategy, trainer
 from keras_transformer.train.data.corpus import open_corpora, open_corpus
+from keras_transformer.train.devices import Worker
 from keras_transformer.train.preparation import prepare
 from keras_transformer.train.trainer import train
 
@@ -207,7 +208,7 @@ def test_data_with_a_different_tokenizer(corpus, prepared, open_run, tmp_path):
 
 
 def test_the_number_of_workers_may_not_change(run, open_run, monkeypatch):
-    two = strategy.Worker(0, 2)
+    two = Worker(0, 2)
     monkeypatch.setattr(strategy, "this_worker", lambda _: two)
     with pytest.raises(InputError, match="workers=2 instead of 1"):
         open_run(None, run.path)

@@ -1,0 +1,160 @@
+"""What a training runs on: the differences between the backends of Keras."""
+
+import contextlib
+import os
+import zlib
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import keras
+import numpy as np
+
+from keras_transformer.support.errors import InputError
+from keras_transformer.support.fields import check_values, one_of
+from keras_transformer.train.data.batching import Batches
+from keras_transformer.train.recipe import Recipe
+
+if TYPE_CHECKING:
+    import tensorflow as tf
+
+
+class Worker(NamedTuple):
+    """One of the processes that train together."""
+
+    index: int
+    count: int  # of all workers
+
+    @property
+    def is_chief(self) -> bool:
+        """Whether this worker writes to the run."""
+        return self.index == 0
+
+
+class Devices:
+    """The devices of a training. This class is for one device on PyTorch."""
+
+    worker = Worker(0, 1)
+    # Number of devices that share the rows of a batch, where XLA compiles a
+    # step for each shape of a batch; else None.
+    rows_multiple: int | None = None
+
+    def describe(self) -> str:
+        """Returns the devices as one line of text."""
+        import torch
+
+        device = "GPU:0" if torch.cuda.is_available() else "CPU"
+        return f"1 replica, on {device}"
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which a model is created."""
+        return contextlib.nullcontext()
+
+    def fit_scope(self) -> contextlib.AbstractContextManager:
+        """Returns the context in which a model is fitted."""
+        return contextlib.nullcontext()
+
+    def check(self, recipe: Recipe) -> None:
+        """Raises InputError if the backend lacks what a recipe needs."""
+        if (steps := recipe.gradient_accumulation_steps) > 1:
+            raise InputError(
+                "needs Keras on TensorFlow. Received: "
+                f"{steps} with the backend {keras.backend.backend()}",
+                argument="gradient_accumulation_steps",
+            )
+
+    def make_deterministic(self) -> None:
+        """Makes equal runs equal to the bit."""
+        import torch
+
+        torch.use_deterministic_algorithms(True)
+
+    def for_fit(self, batches: Batches, among_workers: bool = False) -> Any:
+        """Returns batches in the form that `fit` takes.
+
+        With `among_workers` all workers have the same batches, and each takes
+        its share; otherwise each has its own batches.
+        """
+        return batches
+
+    def broadcast(self, value: np.ndarray) -> np.ndarray:
+        """Returns the chief's array. Every worker must call it."""
+        return value
+
+    def check_same_arguments(self, values: Mapping[str, Any]) -> None:
+        """Raises InputError unless this worker has the chief's arguments.
+
+        Every worker must call it, the chief once its run exists. Paths may
+        differ.
+        """
+        paths = ("data", "corpora", "init_from", "tokenizer")
+        text = str({x: y for x, y in sorted(values.items()) if x not in paths})
+        digest = np.array(zlib.crc32(text.encode()), np.int64)
+        if digest != self.broadcast(digest):
+            raise InputError(
+                "All workers must have the same arguments. Received: "
+                f"worker {self.worker.index} with {text}"
+            )
+
+
+class JaxDevices(Devices):
+    """One device on JAX, or all local ones, which share each batch."""
+
+    def __init__(self, strategy: str) -> None:
+        import jax
+
+        devices = jax.local_devices()
+        self.rows_multiple = 1 if strategy == "single" else len(devices)
+        self._platform = devices[0].platform.upper()
+
+    def describe(self) -> str:
+        if self.rows_multiple == 1:
+            return f"1 replica, on {self._platform}:0"
+        return f"{self.rows_multiple} replicas, on all {self._platform}s"
+
+    def scope(self) -> contextlib.AbstractContextManager:
+        if self.rows_multiple == 1:
+            return contextlib.nullcontext()
+        return keras.distribution.DataParallel().scope()
+
+    def fit_scope(self) -> contextlib.AbstractContextManager:
+        return self.scope()
+
+    def check(self, recipe: Recipe) -> None:
+        super().check(recipe)
+        flag = "--xla_gpu_deterministic_ops=true"
+        flags = os.environ.get("XLA_FLAGS", "")
+        is_gpu = self._platform == "GPU"
+        if recipe.deterministic and is_gpu and flag not in flags:
+            raise InputError(
+                f"needs XLA_FLAGS={flag} in the environment, with JAX on a "
+                f"GPU. Received: XLA_FLAGS={flags}",
+                argument="deterministic",
+            )
+
+    def make_deterministic(self) -> None:
+        """Does nothing: XLA is deterministic, on GPUs with the flag."""
+
+
+def open_devices(strategy: "tf.distribute.Strategy | str") -> Devices:
+    """Returns the devices of a training.
+
+    Args:
+        strategy: As in `train`.
+
+    Raises:
+        InputError: If the backend has no such strategy.
+    """
+    backend = keras.backend.backend()
+    if backend == "tensorflow":
+        from keras_transformer.train.strategy import TensorFlowDevices
+
+        return TensorFlowDevices(strategy)
+    names = one_of("auto", "single", "mirrored", "multiworker")
+    check_values(names, strategy=strategy)
+    if strategy in ("mirrored", "multiworker"):
+        raise InputError(
+            "needs Keras on TensorFlow. Received: "
+            f"{strategy} with the backend {backend}. Choose auto.",
+            argument="strategy",
+        )
+    return JaxDevices(strategy) if backend == "jax" else Devices()
