@@ -7,8 +7,8 @@ import time
 import digits
 import numpy as np
 import pytest
-from forked import Forked, train_on_two_replicas
-from helpers import free_ports
+from forked import BACKEND, Forked, train_on_two_replicas
+from helpers import TENSORFLOW_ONLY, free_ports
 from states import read_state
 
 from keras_transformer.cli import main
@@ -48,8 +48,8 @@ def words_of(folder, run, *flags, **values):
 def test_kills_at_random_moments_change_nothing(folder):
     """Not a bit of weights, state, validation or data.
 
-    Two corpora with weights, parts of batches, bfloat16, two replicas and
-    early stopping.
+    Two corpora with weights, parts of batches, bfloat16, two replicas (of
+    TensorFlow, or devices of JAX) and early stopping.
     """
     whole, killed = folder / "whole", folder / "killed"
     data = str(folder / "data")
@@ -60,7 +60,7 @@ def test_kills_at_random_moments_change_nothing(folder):
         warmup_steps=20,
         learning_rate_scale=4.0,
         patience=1,
-        gradient_accumulation_steps=2,
+        gradient_accumulation_steps=2 if BACKEND == "tensorflow" else 1,
         dtype="mixed_bfloat16",
     )
 
@@ -144,6 +144,7 @@ def start_workers(folder, run, steps=(STEPS, STEPS), count=2):
     return processes
 
 
+@TENSORFLOW_ONLY
 def test_two_workers_are_resumed_after_one_was_killed(folder):
     """The chief exits at once, with code 1, so that it can be restarted."""
     whole, killed = folder / "whole", folder / "killed"
@@ -170,6 +171,7 @@ def test_two_workers_are_resumed_after_one_was_killed(folder):
     assert states[0][0] == STEPS
 
 
+@TENSORFLOW_ONLY
 def test_ctrl_c_while_waiting_for_a_worker(folder):
     (chief,) = start_workers(folder, folder / "run", count=1)
     wait_for_text(chief, "waiting for localhost:")
