@@ -12,8 +12,8 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ml_dtypes
 import numpy as np
-import tensorflow as tf
 from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
@@ -217,7 +217,7 @@ def _store_in_bfloat16(specification: Any) -> None:
 
     def convert(part: Any, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
-            value = value.astype(tf.bfloat16.as_numpy_dtype)
+            value = value.astype(ml_dtypes.bfloat16)
             setattr(part, name.rpartition("/")[2], value)
 
     model_spec.visit_spec(specification, convert)

@@ -10,11 +10,13 @@ from pathlib import Path
 
 from keras_transformer.support.errors import InputError, MissingPackageError
 
-# The modules of optional packages, by the extra that installs them.
+# The modules of optional packages, by the extra that installs them. The extras
+# jax and torch install what tensorflow does, except TensorFlow.
 _MODULES = {
     "beam": "apache_beam",
     "convert": "huggingface_hub platformdirs",
     "ctranslate2": "ctranslate2",
+    "jax": "jax",
     "litert": "ai_edge_litert",
     "plot": "matplotlib",
     "savedmodel": "tensorflow_text",
@@ -23,6 +25,7 @@ _MODULES = {
     "safetensors tensorflow tqdm yaml",
     "text": "google google.protobuf sentencepiece",
     "tfds": "tensorflow_datasets",
+    "torch": "torch",
     "web": "fastapi pydantic uvicorn",
     "zstd": "backports backports.zstd",
 }
@@ -103,12 +106,29 @@ def available_cores() -> int:
     return cores
 
 
-def decoding_workers() -> int:
-    """Returns how many batches to translate at once; a GPU takes one."""
+def device_names() -> list[str]:
+    """Returns the names of the devices that Keras may compute on."""
+    backend = start_keras()
+    if backend == "jax":
+        import jax
+
+        return [device.device_kind for device in jax.devices()]
+    if backend == "torch":
+        import torch
+
+        gpus = range(torch.cuda.device_count())
+        return ["CPU", *map(torch.cuda.get_device_name, gpus)]
     import tensorflow as tf
 
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    return 1 if has_gpu else available_cores()
+    details = tf.config.experimental.get_device_details
+    devices = tf.config.list_physical_devices()
+    return [details(x).get("device_name", x.device_type) for x in devices]
+
+
+def decoding_workers() -> int:
+    """Returns how many batches to translate at once; a GPU takes one."""
+    is_cpu = all(name.upper() == "CPU" for name in device_names())
+    return available_cores() if is_cpu else 1
 
 
 @contextlib.contextmanager
@@ -120,15 +140,13 @@ def explain_missing_packages() -> Iterator[None]:
         if error.name not in _EXTRAS:
             raise
         extra = _EXTRAS[error.name]
-        message = (
-            f"This needs the package {error.name}, which is not installed. "
-            f'Run `pip install ".[{extra}]"` in the checkout.'
-        )
-        if extra == "tensorflow":
-            message += (
-                " Layers, model, losses and metrics also run on JAX and "
-                "PyTorch: set KERAS_BACKEND."
-            )
+        advice = f'Run `pip install ".[{extra}]"` in the checkout'
+        backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+        if error.name == backend == "tensorflow":
+            advice += ", or set KERAS_BACKEND to jax or torch if you have that"
         elif extra == "savedmodel":
-            message += " It is available on Linux and macOS only."
-        raise MissingPackageError(message) from None
+            advice += ", on Linux or macOS"
+        raise MissingPackageError(
+            f"This needs the package {error.name}, which is not installed. "
+            f"{advice}."
+        ) from None
