@@ -10,7 +10,7 @@ from keras_transformer import __version__
 from keras_transformer.cli import plot
 from keras_transformer.cli.command_line import make_app
 from keras_transformer.support.errors import MissingPackageError
-from keras_transformer.support.startup import device_names, start_keras
+from keras_transformer.support.startup import start_keras
 
 
 def print_versions() -> None:
@@ -27,7 +27,11 @@ def print_versions() -> None:
     except MissingPackageError as error:
         print(error)
         return
-    print(f"{backend} {version(backend)}\nDevices: {', '.join(device_names())}")
+    print(f"Backend: {backend} {version(backend)}")
+    if backend != "torch":  # for which Keras has no list
+        import keras
+
+        print(f"Devices: {', '.join(keras.distribution.list_devices())}")
 
 
 _TRAIN = Group("Train", sort_key=1)

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from keras_transformer.support.errors import InputError, MissingPackageError
 
-# The modules of optional packages, by the extra that installs them. The extras
-# jax and torch install what tensorflow does, except TensorFlow.
+# The modules of optional packages, by the extra that installs them.
 _MODULES = {
     "beam": "apache_beam",
     "convert": "huggingface_hub platformdirs",
@@ -82,10 +81,7 @@ def start_keras() -> str:
 
 
 def require_tensorflow(purpose: str) -> None:
-    """Raises InputError unless Keras runs on TensorFlow.
-
-    `purpose` is the subject of the message, in the plural.
-    """
+    """Raises InputError unless Keras runs on TensorFlow, as `purpose` need."""
     if (backend := start_keras()) != "tensorflow":
         raise InputError(
             f"{purpose} need Keras on TensorFlow. Received: the backend "
@@ -106,28 +102,11 @@ def available_cores() -> int:
     return cores
 
 
-def device_names() -> list[str]:
-    """Returns the names of the devices that Keras may compute on."""
-    backend = start_keras()
-    if backend == "jax":
-        import jax
-
-        return [device.device_kind for device in jax.devices()]
-    if backend == "torch":
-        import torch
-
-        gpus = range(torch.cuda.device_count())
-        return ["CPU", *map(torch.cuda.get_device_name, gpus)]
-    import tensorflow as tf
-
-    details = tf.config.experimental.get_device_details
-    devices = tf.config.list_physical_devices()
-    return [details(x).get("device_name", x.device_type) for x in devices]
-
-
 def decoding_workers() -> int:
     """Returns how many batches to translate at once; a GPU takes one."""
-    is_cpu = all(name.upper() == "CPU" for name in device_names())
+    import keras
+
+    is_cpu = keras.distribution.list_devices()[0].startswith("cpu")
     return available_cores() if is_cpu else 1
 
 
