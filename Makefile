@@ -47,8 +47,8 @@ RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
 
 export KERAS_BACKEND := tensorflow
 
-.PHONY: help install demo test test-all test-jax test-torch test-without-tensorflow \
-	test-converters test-opennmt matrix serving-check bench lint format notebook docs package release clean
+.PHONY: help install demo demo-jax test test-all test-jax test-torch test-converters \
+	test-opennmt matrix serving-check bench lint format notebook docs package release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -72,8 +72,8 @@ test-jax: .venv/.test ## Run tests of layers and models on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
 		$(PY) $(PYTEST) $(JAX_TESTS)
 
-# The second path of the README.
-test-without-tensorflow: .venvs/jax/.installed ## Train, translate and export on JAX alone
+# The README's path without TensorFlow.
+demo-jax: .venvs/jax/.installed ## The demo and exports on JAX, without TensorFlow
 	! .venvs/jax/bin/python -c "import tensorflow" 2>/dev/null
 	mkdir -p build
 	rm -rf build/jax

@@ -20,7 +20,6 @@ from keras_transformer.inference.translator import Translator
 from keras_transformer.litert.shortlist import SHORTLIST_FILE, Shortlist
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.startup import require_tensorflow
 
 
 def save_litert(
@@ -51,11 +50,10 @@ def save_litert(
         The folder.
 
     Raises:
-        InputError: If Keras does not run on TensorFlow, `path` exists, the
-            model is not in float32, or an ensemble with a shortlist.
+        InputError: If `path` exists, the model is not in float32, or an
+            ensemble with a shortlist.
         RuntimeError: If the export gives different results.
     """
-    require_tensorflow("Exports for LiteRT")
     dtypes = {model.dtype_policy.name for model in translator.models}
     problems = [f"dtype={x} (open in float32)" for x in dtypes - {"float32"}]
     if shortlist and len(translator.models) > 1:

@@ -22,7 +22,6 @@ from keras_transformer.inference.opening import open_translator
 from keras_transformer.inference.translator import Translator
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.startup import require_tensorflow
 
 _WORDS = "I am a student and I read a book in the old house . "
 _WARMUP_TEXTS = ("Yes.", _WORDS, _WORDS * 3, _WORDS * 7)  # to about 100 tokens
@@ -72,11 +71,9 @@ def save(
         The folder.
 
     Raises:
-        InputError: If Keras does not run on TensorFlow, `path` exists, or a
-            signature is unknown.
+        InputError: If `path` exists or a signature is unknown.
         RuntimeError: If the SavedModel gives different results.
     """
-    require_tensorflow("SavedModels")
     writing.check_model(translator, "saved-model")
     with atomic_folder(path) as folder:
         # A plain module: a Keras model's weights would be written twice.

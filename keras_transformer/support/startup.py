@@ -1,4 +1,4 @@
-"""Starting: quiet imports, the extras of packages, cores and devices."""
+"""Starting: quiet imports, backends, the extras of packages, cores."""
 
 import contextlib
 import math
