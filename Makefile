@@ -40,13 +40,15 @@ MATRIX_TESTS := tests/layers tests/test_model.py tests/test_losses.py \
 	tests/inference/test_translator.py tests/text/test_tokenizer.py tests/export \
 	tests/cli/test_training.py tests/train/test_state.py
 
+JAX = KERAS_BACKEND=jax JAX_PLATFORMS=cpu .venvs/jax/bin/keras-transformer
+
 RELEASE_CHECK = REPOSITORY_URL='$(REPOSITORY_URL)' $(PY) \
 	.ci/release_check.py $(if $(TAG),--tag $(TAG))
 
 export KERAS_BACKEND := tensorflow
 
-.PHONY: help install demo test test-all test-jax test-torch test-converters test-opennmt matrix \
-	serving-check bench lint format notebook docs package release clean
+.PHONY: help install demo demo-jax test test-all test-jax test-torch test-converters \
+	test-opennmt matrix serving-check bench lint format notebook docs package release clean
 .DEFAULT_GOAL := help
 
 help: ## Show this list
@@ -69,6 +71,17 @@ test-all: .venv/.test ## Run the tests, slow ones too, on TensorFlow and JAX
 test-jax: .venv/.test ## Run tests of layers and models on JAX
 	KERAS_BACKEND=jax JAX_PLATFORMS=cpu JAX_DISABLE_MOST_OPTIMIZATIONS=1 \
 		$(PY) $(PYTEST) $(JAX_TESTS)
+
+# The README's path without TensorFlow.
+demo-jax: .venvs/jax/.installed ## The demo and exports on JAX, without TensorFlow
+	! .venvs/jax/bin/python -c "import tensorflow" 2>/dev/null
+	mkdir -p build
+	rm -rf build/jax
+	$(JAX) demo --output build/jax/demo
+	echo "I am a student" | $(JAX) translate build/jax/demo
+	$(JAX) export build/jax/demo --format ctranslate2 --output build/jax/ctranslate2
+	$(JAX) export build/jax/demo --format huggingface --output build/jax/huggingface
+	$(JAX) import build/jax/huggingface --output build/jax/imported
 
 test-converters: .venv/.converters ## Compare the converters with the systems themselves
 	$(PY) $(PYTEST) tests/convert/reference tests/export/reference
@@ -160,6 +173,11 @@ clean: ## Remove environments, caches and build output, but no runs
 	$(PY) -m venv $(@D)
 	$(@D)/bin/python $(PIP_INSTALL) $(PINS) pytest pytest-xdist \
 		-e ".[plot,tensorboard,serving]"
+	@touch $@
+
+.venvs/jax/.installed: setup.py | $(PY)
+	$(PY) -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) -e ".[jax,ctranslate2]"
 	@touch $@
 
 .venvs/opennmt/.installed: Makefile | $(PY)

@@ -28,14 +28,15 @@ TENSORFLOW_VERSIONS = ">=2.19,<2.22"
 # What the command line needs, and the library does not. PyYAML reads
 # `--config`, and the settings of models that are imported.
 COMMAND_LINE = ["cyclopts>=5,<6", "pyyaml>=6", "tqdm>=4.66"]
+TEXT = ["sentencepiece>=0.2", "protobuf>=4"]
 TRAINING = [
     *COMMAND_LINE,
+    *TEXT,
     "filelock>=3.24",
     "langcodes>=3.4",
     "sacrebleu>=2.4",
     "sacremoses>=0.1",
     "safetensors>=0.6",
-    "sentencepiece>=0.2",
 ]
 TENSORFLOW = [f"tensorflow{TENSORFLOW_VERSIONS}", *TRAINING]
 # The tokenizer in a SavedModel. It requires a TensorFlow of its own version.
@@ -158,8 +159,10 @@ setup(
     },
     install_requires=[KERAS, "numpy>=1.26"],
     extras_require={
-        "text": ["sentencepiece>=0.2", "protobuf>=4"],
+        "text": TEXT,
         "tensorflow": TENSORFLOW,
+        "jax": ["jax", *TRAINING],
+        "torch": ["torch>=2.6,<2.14", *TRAINING],
         "savedmodel": SAVEDMODEL,
         "gpu": GPU,
         "beam": BEAM,
@@ -173,7 +176,6 @@ setup(
         "convert": CONVERT,
         "zstd": ZSTD,
         "docs": DOCS,
-        "torch": ["torch>=2.6,<2.14"],
         "converters": CONVERTERS,
         "release": RELEASE,
         "test": TEST,

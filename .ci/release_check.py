@@ -46,6 +46,8 @@ texts = ["A dog.", "A cat.", "Ein Hund."] * 9
 assert kt.Tokenizer.train(texts, vocab_size=280).encode(["A dog."])
 """,
     "tensorflow": f"{_MODEL}assert isinstance(translator('I am'), str)",
+    "jax": f"import os; os.environ['KERAS_BACKEND'] = 'jax'{_MODEL}"
+    "assert isinstance(translator('I am'), str)",
     "savedmodel": f"{_MODEL}kt.export.save(translator, 'exported/1')",
     "plot": "import matplotlib.pyplot",
     "tensorboard": "import tensorboard.program",

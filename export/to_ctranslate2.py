@@ -12,8 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import ctranslate2
+import ml_dtypes
 import numpy as np
-import tensorflow as tf
+from ctranslate2.specs import common_spec, model_spec, transformer_spec
 from keras import layers, ops
 
 from keras_transformer.convert.weight_table import weight_names
@@ -23,7 +25,6 @@ from keras_transformer.layers import SinusoidalPositionalEncoding
 from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.model import Transformer
 from keras_transformer.support.files import atomic_folder
-from keras_transformer.support.startup import explain_missing_packages
 from keras_transformer.text import Tokenizer
 from keras_transformer.weights import named_weights
 
@@ -96,8 +97,6 @@ def open_written(
     folder: Path,
 ) -> SimpleNamespace:
     """Opens an export. `split` returns the pieces of sources, without ends."""
-    import ctranslate2
-
     # Every processor supports float32.
     loaded = ctranslate2.Translator(str(folder), compute_type="float32")
     target = translator.tokenizer.target
@@ -114,9 +113,6 @@ def write_model(
     translator: Translator, dtype: str, folder: Path
 ) -> dict[str, Any]:
     """Writes CTranslate2's files, and returns metadata."""
-    with explain_missing_packages():
-        import ctranslate2
-
     specification = _specification(translator)
     if dtype == "bfloat16":
         _store_in_bfloat16(specification)
@@ -129,8 +125,6 @@ def write_model(
 
 def _specification(translator: Translator) -> Any:
     """Returns the `TransformerSpec`, with weights in float32."""
-    from ctranslate2.specs import common_spec, transformer_spec
-
     model = translator.model
     config = model.config
     activation = common_spec.Activation[config.activation.upper()]
@@ -176,8 +170,6 @@ def _specification(translator: Translator) -> Any:
 
 def _set_weights(specification: Any, model: Transformer) -> None:
     """Sets all weights except the embeddings, which may be tied."""
-    from ctranslate2.specs import model_spec
-
     weights = named_weights(model)
     joined = collections.defaultdict(list)
     for name, theirs in weight_names(model.config, "ctranslate2").items():
@@ -213,11 +205,10 @@ def _vocabulary_map(shortlist: Shortlist, tokenizer: Tokenizer) -> str:
 
 def _store_in_bfloat16(specification: Any) -> None:
     """Converts weights; CTranslate2 itself would need PyTorch."""
-    from ctranslate2.specs import model_spec
 
     def convert(part: Any, name: str, value: Any) -> None:
         if isinstance(value, np.ndarray):
-            value = value.astype(tf.bfloat16.as_numpy_dtype)
+            value = value.astype(ml_dtypes.bfloat16)
             setattr(part, name.rpartition("/")[2], value)
 
     model_spec.visit_spec(specification, convert)

@@ -56,13 +56,14 @@ assert "base" in kt.presets.PRESETS
 assert kt.plotting.attention_figure
 assert kt.BeamSearch().beam_size == 4
 
-try:
-    kt.export.save
-except ImportError as error:
-    assert "package tensorflow, which is not installed" in str(error)
-    assert 'pip install ".[tensorflow]"' in str(error)
-else:
-    raise AssertionError("save")
+for name in ("save", "save_litert"):
+    try:
+        getattr(kt.export, name)
+    except ValueError as error:
+        assert "need Keras on TensorFlow" in str(error)
+    else:
+        raise AssertionError(name)
+assert kt.export.save_ctranslate2 and kt.export.save_huggingface
 assert not [name for name in sys.modules if name.startswith("tensorflow")]
 """
 

@@ -5,14 +5,17 @@ import subprocess
 import sys
 from types import SimpleNamespace
 
+import keras
 import numpy as np
 import pytest
 from documents import ROOT, blocks
-from helpers import TENSORFLOW_ONLY
+from helpers import TENSORFLOW_ONLY, to_numpy
 from padded_search import numpy_engine
+from random_models import random_translator
 
 import keras_transformer as kt
 from keras_transformer.text.ids import SpecialIds
+from keras_transformer.weights import named_weights
 
 NO_TENSORFLOW = "import sys\nsys.modules['tensorflow'] = None\n"
 
@@ -58,6 +61,28 @@ def test_the_search_is_the_same_on_every_backend():
     np.testing.assert_allclose(
         engine.log_probs(sources, targets) / penalty, found.scores[:, 0], 1e-4
     )
+
+
+@pytest.mark.skipif(
+    keras.config.backend() == "tensorflow", reason="see tests/export"
+)
+def test_exports_and_imports_without_tensorflow(tmp_path, monkeypatch):
+    """Every export compares its scores with the translator's."""
+    monkeypatch.setitem(sys.modules, "tensorflow", None)
+    texts = ["A dog.", "A cat.", "Ein Hund."]
+    tokenizer = kt.Tokenizer.train(texts * 9, vocab_size=280)
+    search = kt.BeamSearch(1, length_factor=0, extra_length=2)
+    fields = dict(num_layers=1, position_layout="halves")  # as in Marian
+    translator = random_translator(tokenizer, search, **fields)
+    kt.export.save_ctranslate2(translator, tmp_path / "ct2", dtype="bfloat16")
+    folder = kt.export.save_huggingface(translator, tmp_path / "marian")
+    back = kt.convert.read(folder).save_run(tmp_path / "run")
+    weights = named_weights(translator.model)
+    for name, value in named_weights(back.load_model()).items():
+        if name in weights:  # Marian has all biases
+            np.testing.assert_allclose(
+                to_numpy(value), to_numpy(weights[name]), atol=1e-6
+            )
 
 
 @TENSORFLOW_ONLY  # it is a program on JAX

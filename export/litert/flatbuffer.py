@@ -6,14 +6,11 @@ output projection, and gives the embedding a single scale for all rows.
 
 from typing import Any
 
+import flatbuffers
 import numpy as np
+from ai_edge_litert import schema_py_generated as schema
 
 from keras_transformer.litert.shortlist import LENGTH, OFFSET, SIZE
-from keras_transformer.support.startup import explain_missing_packages
-
-with explain_missing_packages():
-    import flatbuffers
-    from ai_edge_litert import schema_py_generated as schema
 
 _PRODUCT = schema.BuiltinOperator.FULLY_CONNECTED
 _GATHER = schema.BuiltinOperator.GATHER

@@ -1,6 +1,6 @@
 """The commands of `keras-transformer`, in the groups of its help.
 
-A command imports TensorFlow when it needs it, so that mistakes, `--help`,
+A command imports Keras when it needs it, so that mistakes, `--help`,
 `presets` and models exported for LiteRT are answered at once.
 """
 
@@ -9,7 +9,8 @@ from cyclopts import App, Group
 from keras_transformer import __version__
 from keras_transformer.cli import plot
 from keras_transformer.cli.command_line import make_app
-from keras_transformer.support.startup import quiet_tensorflow_import
+from keras_transformer.support.errors import MissingPackageError
+from keras_transformer.support.startup import start_keras
 
 
 def print_versions() -> None:
@@ -17,20 +18,20 @@ def print_versions() -> None:
     import platform
     from importlib.metadata import version
 
-    # First, because importing TensorFlow takes seconds.
+    # First, because importing a backend takes seconds.
     print(f"keras-transformer {__version__}", flush=True)
     print(f"Python {platform.python_version()} on {platform.platform()}")
-    print(f"Keras {version('keras')}")
+    print(f"Keras {version('keras')}", flush=True)
     try:
-        with quiet_tensorflow_import():
-            import tensorflow as tf
-    except ModuleNotFoundError:
-        print("TensorFlow is not installed")
+        backend = start_keras()
+    except MissingPackageError as error:
+        print(error)
         return
-    details = tf.config.experimental.get_device_details
-    devices = tf.config.list_physical_devices()
-    names = (details(x).get("device_name", x.device_type) for x in devices)
-    print(f"TensorFlow {tf.__version__}\nDevices: {', '.join(names)}")
+    print(f"Backend: {backend} {version(backend)}")
+    if backend != "torch":  # for which Keras has no list
+        import keras
+
+        print(f"Devices: {', '.join(keras.distribution.list_devices())}")
 
 
 _TRAIN = Group("Train", sort_key=1)

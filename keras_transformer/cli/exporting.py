@@ -13,6 +13,7 @@ from keras_transformer.inference.opening import read_folder, read_run
 from keras_transformer.litert.shortlist import Shortlist
 from keras_transformer.runs.run_folder import INCLUDED
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import start_keras
 
 # The page shows it for the included model.
 _EN_DE = (
@@ -55,16 +56,16 @@ def export(
             raise InputError("--signatures needs --format saved-model.")
         model = dataclasses.replace(model, dtype=None)
     opened_runs = [read_run(run) for run in runs]
+    start_keras()
+    # Raises if a package is missing, before the model is opened.
+    save = getattr(kt.export, "save" if is_saved_model else f"save_{format}")
     translator = model.open(opened_runs, search, num_translations)
     if is_saved_model:
-        kt.export.save(translator, output, signatures)
+        save(translator, output, signatures)
+    elif shortlist:
+        save(translator, output, dtype, _make_shortlist(translator, shortlist))
     else:
-        save = getattr(kt.export, f"save_{format}")
-        if shortlist:
-            likely = _make_shortlist(translator, shortlist)
-            save(translator, output, dtype, likely)
-        else:
-            save(translator, output, dtype)
+        save(translator, output, dtype)
     print(
         f"{output} is a model for {FORMATS[format].system}. "
         f"docs/{'serving' if is_saved_model else format}.md describes its use"

@@ -13,6 +13,7 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS
 from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
+from keras_transformer.support.startup import start_keras
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
@@ -204,6 +205,8 @@ def presets() -> None:
 def demo(*, output: Path | None = None) -> None:
     """Train, evaluate, export and translate in a few minutes.
 
+    The export is a SavedModel, and left out if Keras runs on JAX or PyTorch.
+
     Args:
         output: Folder of the run (default: the first of runs/demo,
             runs/demo-2, ... that does not exist).
@@ -225,14 +228,18 @@ def demo(*, output: Path | None = None) -> None:
     print("\n== 2/4 translate 500 held-out sentences with beam search")
     translating.evaluate([run.path])
 
-    exported = run.path / "exported" / "1"
-    print("\n== 3/4 export a SavedModel and check it")
-    exporting.export([run.path], output=exported)
+    model = run.path
+    if start_keras() == "tensorflow":
+        model = run.path / "exported" / "1"
+        print("\n== 3/4 export a SavedModel and check it")
+        exporting.export([run.path], output=model)
+    else:
+        print("\n== 3/4 skip the SavedModel, which needs TensorFlow")
 
-    print("\n== 4/4 translate with the SavedModel")
+    print("\n== 4/4 translate with the model")
     pairs = [("I am a student", ""), *corpus.pairs("test")][:3]
     sources = [source for source, _ in pairs]
-    outputs = kt.open_translator(exported).translate(sources)
+    outputs = kt.open_translator(model).translate(sources)
     for (source, reference), translation in zip(pairs, outputs, strict=True):
         print(f"  {source}\n    -> {translation.text}")
         if reference:

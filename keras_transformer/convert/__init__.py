@@ -17,7 +17,7 @@ from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import locked
 from keras_transformer.support.startup import (
     explain_missing_packages,
-    quiet_tensorflow_import,
+    start_keras,
 )
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def load(
     Raises:
         InputError: If the model cannot be read.
     """
-    with quiet_tensorflow_import():
-        from keras_transformer.inference.translator import Translator
+    start_keras()
+    from keras_transformer.inference.translator import Translator
 
     foreign = read(model, format, target_language, revision)
     loaded = foreign.load_model(dtype)

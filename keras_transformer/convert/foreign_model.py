@@ -16,10 +16,7 @@ from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import name_file
 from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
-from keras_transformer.support.startup import (
-    quiet_tensorflow_import,
-    start_keras,
-)
+from keras_transformer.support.startup import start_keras
 from keras_transformer.text import Tokenizer
 
 if TYPE_CHECKING:
@@ -97,9 +94,9 @@ class ForeignModel:
             InputError: If tensors are missing, unexpected or have a wrong
                 shape; the message lists all of them.
         """
-        with quiet_tensorflow_import():
-            from keras_transformer.model import Transformer
-            from keras_transformer.weights import assign
+        start_keras()
+        from keras_transformer.model import Transformer
+        from keras_transformer.weights import assign
 
         model = Transformer(self.config, dtype=dtype)
         values = self._converted_tensors()
@@ -125,7 +122,6 @@ class ForeignModel:
         Raises:
             InputError: As in `load_model`, and if the folder is not empty.
         """
-        start_keras()
         languages = source or self.languages[0], target or self.languages[1]
         with atomic_folder(path) as folder:
             run = Run.create(

@@ -26,6 +26,7 @@ from keras_transformer.convert.vocabulary import (
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.support.errors import InputError, name_file
 from keras_transformer.support.files import read_yaml
+from keras_transformer.support.startup import require_tensorflow
 from keras_transformer.text import Tokenizer, Vocabulary
 from keras_transformer.text.vocabulary import load_processor
 
@@ -106,6 +107,7 @@ def _newest(folder: Path) -> Path:
 
 def _read_checkpoint(file: Path) -> tuple[LazyTensors, dict[str, list[int]]]:
     """Returns the variables of the model by name, and their shapes."""
+    require_tensorflow("Checkpoints of OpenNMT-tf")
     import tensorflow as tf
 
     with explain_damage(file):

@@ -2,10 +2,8 @@
 
 import collections
 import functools
-import json
 from pathlib import Path
 
-import ml_dtypes
 import numpy as np
 
 from keras_transformer.convert import torch_files
@@ -17,14 +15,6 @@ explain_damage = functools.partial(
     expected="a complete file that contains only tensors",
     advice="Download it again, or save it as safetensors.",
 )
-
-# Dtypes by their names in safetensors.
-_DTYPES = {
-    "F16": np.dtype("<f2"),
-    "F32": np.dtype("<f4"),
-    "F64": np.dtype("<f8"),
-    "BF16": np.dtype(ml_dtypes.bfloat16),
-}
 
 
 class LazyTensors(collections.UserDict):
@@ -38,8 +28,8 @@ def read_tensors(file: Path) -> LazyTensors:
     """Returns the tensors of a file by name.
 
     NumPy's format is recognized by the suffix `.npz`, the others by their
-    content. Nothing in the file is executed. Tensors are memory-mapped where
-    the format allows it. bfloat16 tensors have the dtype of `ml_dtypes`.
+    content. Nothing in the file is executed. bfloat16 tensors have the dtype
+    of `ml_dtypes`.
     """
     with open(file, "rb") as opened:
         start = opened.read(64)
@@ -64,23 +54,12 @@ def _safetensors_readers(file: Path) -> torch_files.Readers:
     with explain_missing_packages():
         from safetensors import safe_open
 
-    with safe_open(file, "np"):  # validates the header
-        pass
-    with open(file, "rb") as opened:
-        length = int.from_bytes(opened.read(8), "little")
-        header = json.loads(opened.read(length))
-    header.pop("__metadata__", None)
-
     def read(name: str) -> np.ndarray:
-        entry = header[name]
-        dtype = _DTYPES[entry["dtype"]]
-        shape = tuple(entry["shape"])
-        start, end = entry["data_offsets"]
-        if start == end:
-            return np.zeros(shape, dtype)
-        return np.memmap(file, dtype, "r", 8 + length + start, shape)
+        with safe_open(file, "np") as tensors:
+            return tensors.get_tensor(name)
 
-    return {name: functools.partial(read, name) for name in header}
+    with safe_open(file, "np") as tensors:
+        return {name: functools.partial(read, name) for name in tensors.keys()}
 
 
 def _npz_readers(file: Path) -> torch_files.Readers:

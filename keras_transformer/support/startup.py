@@ -1,4 +1,4 @@
-"""Starting: quiet imports, the extras of packages, cores and devices."""
+"""Starting: quiet imports, backends, the extras of packages, cores."""
 
 import contextlib
 import math
@@ -15,6 +15,7 @@ _MODULES = {
     "beam": "apache_beam",
     "convert": "huggingface_hub platformdirs",
     "ctranslate2": "ctranslate2",
+    "jax": "jax",
     "litert": "ai_edge_litert",
     "plot": "matplotlib",
     "savedmodel": "tensorflow_text",
@@ -23,6 +24,7 @@ _MODULES = {
     "safetensors tensorflow tqdm yaml",
     "text": "google google.protobuf sentencepiece",
     "tfds": "tensorflow_datasets",
+    "torch": "torch",
     "web": "fastapi pydantic uvicorn",
     "zstd": "backports backports.zstd",
 }
@@ -79,10 +81,7 @@ def start_keras() -> str:
 
 
 def require_tensorflow(purpose: str) -> None:
-    """Raises InputError unless Keras runs on TensorFlow.
-
-    `purpose` is the subject of the message, in the plural.
-    """
+    """Raises InputError unless Keras runs on TensorFlow, as `purpose` need."""
     if (backend := start_keras()) != "tensorflow":
         raise InputError(
             f"{purpose} need Keras on TensorFlow. Received: the backend "
@@ -105,10 +104,10 @@ def available_cores() -> int:
 
 def decoding_workers() -> int:
     """Returns how many batches to translate at once; a GPU takes one."""
-    import tensorflow as tf
+    import keras
 
-    has_gpu = bool(tf.config.list_physical_devices("GPU"))
-    return 1 if has_gpu else available_cores()
+    is_cpu = keras.distribution.list_devices()[0].startswith("cpu")
+    return available_cores() if is_cpu else 1
 
 
 @contextlib.contextmanager
@@ -120,15 +119,13 @@ def explain_missing_packages() -> Iterator[None]:
         if error.name not in _EXTRAS:
             raise
         extra = _EXTRAS[error.name]
-        message = (
-            f"This needs the package {error.name}, which is not installed. "
-            f'Run `pip install ".[{extra}]"` in the checkout.'
-        )
-        if extra == "tensorflow":
-            message += (
-                " Layers, model, losses and metrics also run on JAX and "
-                "PyTorch: set KERAS_BACKEND."
-            )
+        advice = f'Run `pip install ".[{extra}]"` in the checkout'
+        backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+        if error.name == backend == "tensorflow":
+            advice += ", or set KERAS_BACKEND to jax or torch if you have that"
         elif extra == "savedmodel":
-            message += " It is available on Linux and macOS only."
-        raise MissingPackageError(message) from None
+            advice += ", on Linux or macOS"
+        raise MissingPackageError(
+            f"This needs the package {error.name}, which is not installed. "
+            f"{advice}."
+        ) from None

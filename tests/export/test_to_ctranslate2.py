@@ -243,7 +243,9 @@ def test_unsupported_models(tokenizer, tmp_path):
         save_ctranslate2(translator, tmp_path / "model")
 
 
-def test_without_the_package(translator, tmp_path, monkeypatch):
+def test_without_the_package(monkeypatch):
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    monkeypatch.delitem(sys.modules, save_ctranslate2.__module__)
+    monkeypatch.delattr(kt.export, "save_ctranslate2")
     with pytest.raises(ModuleNotFoundError, match=r"\.\[ctranslate2\]"):
-        save_ctranslate2(translator, tmp_path / "model")
+        kt.export.save_ctranslate2  # noqa: B018
