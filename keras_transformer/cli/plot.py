@@ -64,7 +64,7 @@ def attention(
 
 
 def trace(
-    run: flags.RunFlag,
+    run: flags.ModelFlag,
     text: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     output: Path,
@@ -77,8 +77,9 @@ def trace(
     Args:
         text: The source.
         output: Page to write, .html; one that exists is replaced.
-        tokens: Most probable tokens shown for each hypothesis.
+        tokens: Most probable tokens shown for each hypothesis, if the search
+            compares as many.
     """
-    translator = model.open([read_run(run)], search)
+    translator = model.open([run], search)
     kt.trace(translator, text, tokens).save(output)
     print(f"Wrote {output}")

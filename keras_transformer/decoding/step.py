@@ -76,7 +76,7 @@ class StepDecoder:
         compare: bool = True,
     ) -> None:
         if compare:
-            _compare_steps(model)
+            compare_steps(model)
         dtype = model.compute_dtype
         num_heads = model.config.decoder.num_heads
         heads = heads or operations.HeadLayout(beam_size, num_heads)
@@ -172,7 +172,7 @@ class StepDecoder:
         return self._normalize(x)
 
 
-def _compare_steps(model: Any) -> None:
+def compare_steps(model: Any) -> None:
     """Raises ValueError if a replaced part of a model needs more than a step.
 
     Logits after three random tokens are compared.
