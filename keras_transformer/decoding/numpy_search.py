@@ -46,15 +46,6 @@ class Candidates(NamedTuple):
     log_probs: np.ndarray  # [B, 2K] log P with the token; -inf if not allowed
 
 
-class Step(NamedTuple):
-    """What a step of the search did."""
-
-    before: Beams
-    predictions: Predictions
-    candidates: Candidates
-    after: Beams
-
-
 class Decoding(Protocol):
     """Decodes the sentences of a batch token by token, for `beam_search`."""
 
@@ -80,11 +71,12 @@ def beam_search(
     special_ids: SpecialIds,
     count: int,
     prefix: np.ndarray,
-    record: Callable[[Step], None] | None = None,
+    record: Callable[..., None] | None = None,
 ) -> SearchResult:
     """Returns the `count` best hypotheses of each source, best first.
 
-    `record` is called after each step.
+    `record` is called after each step, with the beams before it, its
+    predictions and candidates, and the beams after it.
     """
     pad_id = special_ids.pad_id
     batch = len(max_lengths)
@@ -117,7 +109,7 @@ def beam_search(
         candidates = search.candidates(predictions, forced)
         search.advance(candidates)
         if record is not None:
-            record(Step(beams, predictions, candidates, search.beams))
+            record(beams, predictions, candidates, search.beams)
         is_live = search.can_win()
         if is_live.sum() > (1 - decoding.finished_share) * len(is_live):
             continue

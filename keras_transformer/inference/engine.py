@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import Step
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.text.ids import SpecialIds
 
@@ -32,7 +31,7 @@ class Engine(abc.ABC):
         settings: Search,
         count: int,
         workers: int = 1,
-        record: Callable[[Step], None] | None = None,
+        record: Callable[..., None] | None = None,
     ) -> SearchResult:
         """Returns the n best translations of each source, as NumPy arrays.
 
@@ -44,7 +43,7 @@ class Engine(abc.ABC):
             settings: The search.
             count: n, at most `settings.num_hypotheses`.
             workers: The number of threads that search at the same time.
-            record: Called after each step of a `BeamSearch`.
+            record: As in `numpy_search.beam_search`; for a `BeamSearch`.
         """
 
     @abc.abstractmethod

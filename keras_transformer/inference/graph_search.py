@@ -75,7 +75,8 @@ class GraphSearch:
         # The maximum of an empty batch is negative.
         longest = tf.maximum(tf.reduce_max(limits), 0)
         steps = ModelSteps(self._models, longest, settings.num_hypotheses)
-        step, caches = steps.step, steps.init_caches(source)
+        step = steps.step
+        caches = steps.init_caches(source)
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
                 step, caches, limits, settings, self._special_ids, count, prefix

@@ -11,14 +11,14 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.decoding import numpy_search
+from keras_transformer.decoding.operations import on_backend
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.keras_decoding import (
     CompiledFunctions,
     KerasDecoding,
-    StepFunctions,
+    ModelSteps,
     mean_log_probs,
-    on_backend,
     rounded,
     with_padding,
 )
@@ -87,7 +87,7 @@ class KerasEngine(Engine):
         settings: Search,
         count: int,
         workers: int = 1,
-        record: Callable[[numpy_search.Step], None] | None = None,
+        record: Callable[..., None] | None = None,
     ) -> SearchResult:
         ids = self.special_ids
         source = padded(sources, ids.pad_id)
@@ -100,13 +100,10 @@ class KerasEngine(Engine):
             return SearchResult._make(values.numpy() for values in result)
         num_candidates = 2 * settings.beam_size + len(ids.banned_ids)
         if settings.no_repeat_ngram:  # each earlier token may be banned
-            num_candidates += rounded(max(limits), 32)
-        functions = self._step_functions(settings.beam_size, num_candidates)
-        decoding = KerasDecoding(
-            functions,
-            with_padding(source, ids.pad_id, self.max_length),
-            count=len(source),
-        )
+            num_candidates += rounded(max(limits))
+        steps = self._steps(settings.beam_size, num_candidates)
+        padded_source = with_padding(source, ids.pad_id, self.max_length)
+        decoding = KerasDecoding(steps, padded_source, count=len(source))
         return numpy_search.beam_search(
             decoding, limits, settings, ids, count, prefix, record
         )
@@ -129,9 +126,9 @@ class KerasEngine(Engine):
         labels = ops.convert_to_tensor(labels)
         return ops.sum(self.token_log_probs(source, labels), axis=-1)
 
-    def _step_functions(self, beam_size: int, count: int) -> StepFunctions:
-        def make() -> StepFunctions:
-            return StepFunctions(self.models, self.max_length, beam_size, count)
+    def _steps(self, beam_size: int, count: int) -> ModelSteps:
+        def make() -> ModelSteps:
+            return ModelSteps(self.models, self.max_length, beam_size, count)
 
         if keras.config.backend() == "jax":
             return self._compiled.get((beam_size, count), make)

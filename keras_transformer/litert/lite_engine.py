@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import Step, beam_search
+from keras_transformer.decoding.numpy_search import beam_search
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.litert.interpreter import LiteDecoding, LiteModel
@@ -93,7 +93,7 @@ class LiteEngine(Engine):
         settings: Search,
         count: int,
         workers: int = 1,
-        record: Callable[[Step], None] | None = None,
+        record: Callable[..., None] | None = None,
     ) -> SearchResult:
         with self._acquire(workers) as model:
             output = None

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import Beams, Step
+from keras_transformer.decoding.numpy_search import (
+    Beams,
+    Candidates,
+    Predictions,
+)
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
@@ -123,58 +127,67 @@ class _Recorder:
     num_tokens: int
     steps: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
-    def add(self, step: Step) -> None:
+    def add(
+        self,
+        before: Beams,
+        predictions: Predictions,
+        candidates: Candidates,
+        after: Beams,
+    ) -> None:
         """Adds a description of a step."""
         length = len(self.steps) + 1  # of the hypotheses after this step
-        self.steps.append(
-            {
-                "length": length,
-                "length_penalty": self._penalty(length),
-                "hypotheses": list(self._hypotheses(step)),
-                "continuations": list(self._continuations(step)),
-                "finished": list(self._finished(step.after)),
-            }
-        )
+        penalty = self._penalty(length)
+        continuations = self._continuations(before, candidates, after, penalty)
+        step = {
+            "length": length,
+            "length_penalty": penalty,
+            "hypotheses": list(self._hypotheses(before, predictions)),
+            "continuations": list(continuations),
+            "finished": list(self._finished(after)),
+        }
+        self.steps.append(step)
 
-    def _hypotheses(self, step: Step) -> Iterator[dict[str, Any]]:
+    def _hypotheses(
+        self, beams: Beams, predictions: Predictions
+    ) -> Iterator[dict[str, Any]]:
         """Describes live hypotheses, and their most probable next tokens."""
-        length = len(self.steps)
         bos_id = self.translator.tokenizer.bos_id
-        beams = step.before
-        count = self.num_tokens
         for slot in np.flatnonzero(np.isfinite(beams.live_log_probs[0])):
-            tokens = step.predictions.tokens[0, slot, :count]
-            log_probs = step.predictions.log_probs[0, slot, :count]
+            ids = beams.live_ids[0, slot, : len(self.steps)]
+            tokens = predictions.tokens[0, slot, : self.num_tokens]
+            log_probs = predictions.log_probs[0, slot]
             yield {
-                "pieces": self._pieces(
-                    [bos_id, *beams.live_ids[0, slot, :length]]
-                ),
+                "pieces": self._pieces([bos_id, *ids]),
                 "log_prob": float(beams.live_log_probs[0, slot]),
                 "best": list(map(self._token, tokens, log_probs)),
             }
 
-    def _continuations(self, step: Step) -> Iterator[dict[str, Any]]:
+    def _continuations(
+        self,
+        before: Beams,
+        candidates: Candidates,
+        after: Beams,
+        penalty: float,
+    ) -> Iterator[dict[str, Any]]:
         """Describes the 2K best hypotheses that are one token longer."""
-        after = step.after
         is_live = np.isfinite(after.live_log_probs)
         live_ids = after.last_ids[is_live]
         live = set(zip(live_ids, after.parents[is_live], strict=True))
-        tokens, parents, log_probs = (x[0] for x in step.candidates)
-        for rank in np.flatnonzero(np.isfinite(log_probs)):
-            token_id = tokens[rank]
-            parent = parents[rank]
-            log_prob = log_probs[rank]
+        for rank, log_prob in enumerate(candidates.log_probs[0]):
+            if not np.isfinite(log_prob):
+                continue
+            token_id = candidates.tokens[0, rank]
+            parent = candidates.parents[0, rank]
             is_best = rank < self.search.beam_size
             fate = "live" if (token_id, parent) in live else "pruned"
             if is_best and token_id == self.translator.tokenizer.eos_id:
                 fate = "finished"
-            gained = log_prob - step.before.live_log_probs[0, parent]
+            gained = log_prob - before.live_log_probs[0, parent]
             yield {
                 "parent": int(parent),  # index of the hypothesis it continues
                 "token": self._token(token_id, gained),
                 "log_prob": float(log_prob),
-                # As if it ended here.
-                "score": float(log_prob) / self._penalty(len(self.steps) + 1),
+                "score": float(log_prob) / penalty,  # as if it ended here
                 "fate": fate,
             }
 
