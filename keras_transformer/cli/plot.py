@@ -10,6 +10,7 @@ from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import start_keras
 
 
 def curve(run: flags.RunFlag, *, output: Path) -> None:
@@ -20,6 +21,7 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
             replaced.
     """
     path = read_run(run).path
+    start_keras()  # quietly
     from keras_transformer.train.callbacks import read_log
 
     rows = read_log(path / "log.csv")

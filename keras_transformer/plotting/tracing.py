@@ -7,11 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from keras_transformer.decoding.numpy_search import (
-    Beams,
-    Candidates,
-    Predictions,
-)
+from keras_transformer.decoding import numpy_search
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
@@ -129,10 +125,10 @@ class _Recorder:
 
     def add(
         self,
-        before: Beams,
-        predictions: Predictions,
-        candidates: Candidates,
-        after: Beams,
+        before: numpy_search.Beams,
+        predictions: numpy_search.Predictions,
+        candidates: numpy_search.Candidates,
+        after: numpy_search.Beams,
     ) -> None:
         """Adds a description of a step."""
         length = len(self.steps) + 1  # of the hypotheses after this step
@@ -148,7 +144,7 @@ class _Recorder:
         self.steps.append(step)
 
     def _hypotheses(
-        self, beams: Beams, predictions: Predictions
+        self, beams: numpy_search.Beams, predictions: numpy_search.Predictions
     ) -> Iterator[dict[str, Any]]:
         """Describes live hypotheses, and their most probable next tokens."""
         bos_id = self.translator.tokenizer.bos_id
@@ -164,9 +160,9 @@ class _Recorder:
 
     def _continuations(
         self,
-        before: Beams,
-        candidates: Candidates,
-        after: Beams,
+        before: numpy_search.Beams,
+        candidates: numpy_search.Candidates,
+        after: numpy_search.Beams,
         penalty: float,
     ) -> Iterator[dict[str, Any]]:
         """Describes the 2K best hypotheses that are one token longer."""
@@ -191,7 +187,7 @@ class _Recorder:
                 "fate": fate,
             }
 
-    def _finished(self, beams: Beams) -> Iterator[dict[str, Any]]:
+    def _finished(self, beams: numpy_search.Beams) -> Iterator[dict[str, Any]]:
         """Describes the K best so far; a later one may be better."""
         tokenizer = self.translator.tokenizer
         for slot in np.flatnonzero(np.isfinite(beams.finished_scores[0])):
