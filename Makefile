@@ -24,7 +24,7 @@ PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 # that trains and translates on JAX.
 JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
 	tests/test_model.py tests/test_optimizers.py tests/test_reference.py \
-	tests/fit/test_custom_training.py
+	tests/test_portable_translation.py tests/fit/test_custom_training.py
 SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py \
 	tests/fit/test_custom_training.py
 

@@ -27,6 +27,7 @@ _WITHOUT_KERAS = {
     "Sampling",
     "open_translator",
     "parsing",
+    "trace",
 }
 
 __all__, __getattr__, __dir__ = lazy_names(

@@ -96,11 +96,12 @@ def smaller(monkeypatch, tmp_path):
     """
     any_search = KerasEngine.search
 
-    def search(self, sources, prefixes, limits, settings, count, workers=1):
+    def search(self, sources, prefixes, limits, settings, *others, **named):
         if isinstance(settings, BeamSearch):
             self = copy.copy(self)
             self._graphs = None
-        return any_search(self, sources, prefixes, limits, settings, count)
+        arguments = sources, prefixes, limits, settings, *others
+        return any_search(self, *arguments, **named)
 
     monkeypatch.setattr(KerasEngine, "search", search)
     architecture = dict(num_layers=1, d_model=128, d_ff=64, num_heads=4)

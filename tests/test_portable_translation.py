@@ -33,9 +33,10 @@ SCORES = [
 ]
 
 
-def test_the_search_is_the_same_on_every_backend():
+@pytest.fixture(scope="module")
+def engine():
     config = kt.TransformerConfig(
-        **dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9),
+        **dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=70),
         vocab_size=30,
     )
     model = kt.Transformer(config)
@@ -49,18 +50,56 @@ def test_the_search_is_the_same_on_every_backend():
         config_values=lambda: values,
         special_ids=SpecialIds(2, 3, 0, banned_ids=(0, 1, 2)),
     )
-    engine = numpy_engine(model, tokenizer)
-    sources = [[4, 5, 6, 3], [7, 8, 9, 10, 11, 3], [29, 3]]
+    return numpy_engine(model, tokenizer)
+
+
+SOURCES = [[4, 5, 6, 3], [7, 8, 9, 10, 11, 3], [29, 3]]
+
+
+def test_the_search_is_the_same_on_every_backend(engine):
     limits = np.array([4, 4, 3])
-    found = engine.search(sources, [[]] * 3, limits, kt.BeamSearch(2), 2)
+    found = engine.search(SOURCES, [[]] * 3, limits, kt.BeamSearch(2), 2)
     np.testing.assert_array_equal(found.ids, IDS)
     np.testing.assert_allclose(found.scores, SCORES, rtol=1e-4)
-    # Forced decoding gives the same.
-    targets = [row[0].tolist() for row in found.ids]
-    penalty = ((5 + found.lengths[:, 0]) / 6) ** 0.6
-    np.testing.assert_allclose(
-        engine.log_probs(sources, targets) / penalty, found.scores[:, 0], 1e-4
+
+
+def test_hypotheses_outgrow_the_first_cache_and_sentences_leave(engine):
+    """Their scores are those of forced decoding, and of each one alone."""
+    search = kt.BeamSearch(2, alpha=0.0)
+    sources = SOURCES * 4
+    prefixes = [np.arange(4, 4 + n % 26).tolist() for n in range(12)]
+    prefixes[5] = [7, 9, 11] * 12
+    limits = np.array([len(prefix) + 2 for prefix in prefixes])
+    found = engine.search(sources, prefixes, limits, search, 1)
+    lengths = found.lengths[:, 0]
+    assert max(lengths) > 34
+    targets = [ids[0, :n] for ids, n in zip(found.ids, lengths, strict=True)]
+    log_probs = engine.log_probs(sources, targets)
+    np.testing.assert_allclose(log_probs, found.scores[:, 0], rtol=1e-4)
+
+
+@pytest.mark.skipif(keras.config.backend() != "jax", reason="it compiles")
+def test_few_shapes_are_compiled(engine):
+    import jax
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, *_, **__: (
+            compiled.append(event)
+            if event.endswith("backend_compile_duration")
+            else None
+        )
     )
+    limits = np.arange(20, 40)
+    for count in (20, 17, 9):  # the batches shrink to 8
+        sources = [*SOURCES * 7][:count]
+        nothing = [[]] * count
+        engine.search(sources, nothing, limits[:count], kt.BeamSearch(3), 1)
+    # A start; steps of two batches with two rooms, and what changes these.
+    assert 0 < len(compiled) <= 1 + 4 + 4
+    compiled.clear()
+    engine.search(SOURCES * 6, [[]] * 18, limits[:18], kt.BeamSearch(3), 1)
+    assert not compiled
 
 
 @pytest.mark.skipif(

@@ -79,6 +79,6 @@ def test_every_optional_package_has_an_extra():
     paths = [x for y in SOURCE_FOLDERS for x in (ROOT / y).rglob("*.py")]
     names = {x.split(".")[0] for y in paths for x in imported_modules(y)}
     core = {"keras_transformer", "numpy", *sys.stdlib_module_names}
-    # Keras and LiteRT need these.
-    needed = {"h5py", "ml_dtypes", "flatbuffers"}
+    # Keras, its backends and LiteRT need these.
+    needed = {"h5py", "jax", "torch", "ml_dtypes", "flatbuffers"}
     assert names - core - needed <= startup._EXTRAS.keys()

@@ -122,6 +122,7 @@ _DATA = (
 
 RunFlag = Annotated[str, Parameter(help=f"{_RUN}.")]
 RunsFlag = Annotated[list[str], Parameter(help=_RUN + _ENSEMBLE)]
+ModelFlag = Annotated[str, Parameter(help=f"{_MODEL}.")]
 ModelsFlag = Annotated[list[str], Parameter(help=_MODEL + _ENSEMBLE)]
 CorpusFlag = Annotated[list[str] | None, Parameter(help=f"{_DATA}.")]
 RunCorpusFlag = Annotated[

@@ -10,6 +10,7 @@ from keras_transformer.cli import flags
 from keras_transformer.inference.opening import read_run
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import atomic_write
+from keras_transformer.support.startup import start_keras
 
 
 def curve(run: flags.RunFlag, *, output: Path) -> None:
@@ -20,6 +21,7 @@ def curve(run: flags.RunFlag, *, output: Path) -> None:
             replaced.
     """
     path = read_run(run).path
+    start_keras()  # quietly
     from keras_transformer.train.callbacks import read_log
 
     rows = read_log(path / "log.csv")
@@ -64,7 +66,7 @@ def attention(
 
 
 def trace(
-    run: flags.RunFlag,
+    run: flags.ModelFlag,
     text: Annotated[str, Parameter(allow_leading_hyphen=True)],
     *,
     output: Path,
@@ -77,8 +79,9 @@ def trace(
     Args:
         text: The source.
         output: Page to write, .html; one that exists is replaced.
-        tokens: Most probable tokens shown for each hypothesis.
+        tokens: Most probable tokens shown for each hypothesis, if the search
+            compares as many.
     """
-    translator = model.open([read_run(run)], search)
+    translator = model.open([run], search)
     kt.trace(translator, text, tokens).save(output)
     print(f"Wrote {output}")

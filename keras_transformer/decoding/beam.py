@@ -1,7 +1,7 @@
 """Beam search with a length penalty (section 6.1; Wu et al. 2016), in graphs.
 
-`numpy_search.py` is its twin, with NumPy: `_Search` is `BeamSearcher` there,
-and `_Beams` is `BeamState`. A change in one needs the same in the other.
+`numpy_search.py` is its twin, with NumPy: `_Search` is `_Searcher` there, and
+`Beams` is `_State`. A change in one needs the same in the other.
 
 Letters: B = batch, K = beam size, V = vocabulary, t = tokens decoded so far.
 """
@@ -12,12 +12,13 @@ from typing import Any, NamedTuple
 import tensorflow as tf
 
 from keras_transformer.decoding import loop
+from keras_transformer.decoding.numpy_search import Candidates
 from keras_transformer.decoding.settings import BeamSearch, SearchResult
 from keras_transformer.decoding.top_k import top_k, without_repeats
 from keras_transformer.text.ids import SpecialIds
 
 
-class BeamState(NamedTuple):
+class _State(NamedTuple):
     """The loop variables of the search."""
 
     index: tf.Tensor  # scalar int32: t, the position to decode
@@ -31,14 +32,6 @@ class BeamState(NamedTuple):
     finished_lengths: tf.Tensor  # [B, K]
     constraints: loop.Constraints
     sentences: tf.Tensor  # [B] index of each row in the whole batch
-
-
-class Candidates(NamedTuple):
-    """The 2K best continuations of live hypotheses by a token, best first."""
-
-    tokens: tf.Tensor  # [B, 2K] int32
-    parents: tf.Tensor  # [B, 2K] slot of the hypothesis that each continues
-    log_probs: tf.Tensor  # [B, 2K] log P with the token; -inf if not allowed
 
 
 def beam_search(
@@ -77,7 +70,7 @@ def beam_search(
     """
     count = settings.beam_size if count is None else count
     pad_id = special_ids.pad_id
-    search = BeamSearcher(step, settings, special_ids, count)
+    search = _Searcher(step, settings, special_ids, count)
     state = search.start(cache, max_lengths, prefix)
     ids, scores, lengths = loop.run_search(
         state, search.extend, search.can_win, search.result, pad_id
@@ -88,11 +81,8 @@ def beam_search(
 
 
 @dataclasses.dataclass(frozen=True)
-class BeamSearcher:
-    """The steps of a beam search. The fields are arguments of `beam_search`.
-
-    A trace calls `predict`, `candidates` and `advance` instead of `extend`.
-    """
+class _Searcher:
+    """The steps of a beam search. The fields are arguments of `beam_search`."""
 
     step: loop.StepFunction
     settings: BeamSearch
@@ -101,7 +91,7 @@ class BeamSearcher:
 
     def start(
         self, cache: Any, max_lengths: tf.Tensor, prefix: tf.Tensor | None
-    ) -> BeamState:
+    ) -> _State:
         """Returns the state before the first step."""
         pad_id = self.special_ids.pad_id
         constraints = loop.Constraints.create(max_lengths, prefix, pad_id)
@@ -111,7 +101,7 @@ class BeamSearcher:
         no_ids = tf.zeros([batch, beam_size, 0], tf.int32)
         # All beams are the same at first, so only one of them is live.
         first = tf.one_hot(0, beam_size, 0.0, -float("inf"))
-        return BeamState(
+        return _State(
             index=tf.constant(0),
             cache=cache,
             live_ids=no_ids,
@@ -125,19 +115,15 @@ class BeamSearcher:
             sentences=tf.range(batch),
         )
 
-    def extend(self, state: BeamState) -> BeamState:
+    def extend(self, state: _State) -> _State:
         """Decodes one more token of each hypothesis."""
-        log_probs, state = self.predict(state)
-        return self.advance(state, self.candidates(state, log_probs))
-
-    def predict(self, state: BeamState) -> tuple[tf.Tensor, BeamState]:
-        """Returns log P of each next token `[B, K, V]`, and the new cache."""
         log_probs, cache = self.step(
             state.last_ids, state.parents, state.cache, state.index
         )
-        return tf.cast(log_probs, tf.float32), state._replace(cache=cache)
+        candidates = self.candidates(state, tf.cast(log_probs, tf.float32))
+        return self.advance(state._replace(cache=cache), candidates)
 
-    def candidates(self, state: BeamState, log_probs: tf.Tensor) -> Candidates:
+    def candidates(self, state: _State, log_probs: tf.Tensor) -> Candidates:
         """Returns the candidates for the hypotheses of the next step."""
         # Operations over the vocabulary dominate the time. Banned tokens are
         # therefore masked after the top-k.
@@ -164,7 +150,7 @@ class BeamSearcher:
         tokens = tf.gather(tf.reshape(tokens, flat), indices, batch_dims=1)
         return Candidates(tokens, indices // count, values)
 
-    def advance(self, state: BeamState, candidates: Candidates) -> BeamState:
+    def advance(self, state: _State, candidates: Candidates) -> _State:
         """Extends the live hypotheses by a token; some of them finish."""
         beam_size = self.settings.beam_size
         pad_id = self.special_ids.pad_id
@@ -209,14 +195,14 @@ class BeamSearcher:
             finished_lengths=tf.gather(lengths, best, batch_dims=1),
         )
 
-    def result(self, state: BeamState) -> SearchResult:
+    def result(self, state: _State) -> SearchResult:
         """Returns the n best finished hypotheses."""
         ids = state.finished_ids[:, : self.count]
         scores = state.finished_scores[:, : self.count]
         lengths = state.finished_lengths[:, : self.count]
         return SearchResult(ids, scores, lengths)
 
-    def can_win(self, state: BeamState) -> tf.Tensor:
+    def can_win(self, state: _State) -> tf.Tensor:
         """Returns True where a live hypothesis can still be a result, `[B]`."""
         max_lengths = state.constraints.max_lengths
         length = tf.maximum(state.index, 1)  # before the first step it is 0

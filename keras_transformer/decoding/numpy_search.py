@@ -5,6 +5,7 @@ decoded so far, p = prefix length.
 """
 
 import dataclasses
+from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -22,6 +23,29 @@ class Predictions(NamedTuple):
     forced_log_probs: np.ndarray  # [B, K, 1] log P of the forced token
 
 
+class Beams(NamedTuple):
+    """The hypotheses of a batch, in arrays of the maximum length."""
+
+    sentences: np.ndarray  # [B] index of each row in the whole batch
+    max_lengths: np.ndarray  # [B]
+    prefix: np.ndarray  # [B, p + 1] forced tokens, then padding
+    live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
+    live_log_probs: np.ndarray  # [B, K] their log P, best first
+    last_ids: np.ndarray  # [B, K] the next input
+    parents: np.ndarray  # [B, K] slot that each hypothesis continues
+    finished_ids: np.ndarray  # [B, K, longest]
+    finished_scores: np.ndarray  # [B, K] best first; -inf in an empty slot
+    finished_lengths: np.ndarray  # [B, K]
+
+
+class Candidates(NamedTuple):
+    """The 2K best continuations of live hypotheses by a token, best first."""
+
+    tokens: np.ndarray  # [B, 2K] int32
+    parents: np.ndarray  # [B, 2K] slot of the hypothesis that each continues
+    log_probs: np.ndarray  # [B, 2K] log P with the token; -inf if not allowed
+
+
 class Decoding(Protocol):
     """Decodes the sentences of a batch token by token, for `beam_search`."""
 
@@ -34,7 +58,6 @@ class Decoding(Protocol):
 
         All arguments are `[B, K]`: the last tokens, the slots of the previous
         step that they continue, and the tokens whose log P the search needs.
-        The search may change the arrays that it gets.
         """
 
     def keep(self, rows: np.ndarray) -> None:
@@ -48,8 +71,13 @@ def beam_search(
     special_ids: SpecialIds,
     count: int,
     prefix: np.ndarray,
+    record: Callable[..., None] | None = None,
 ) -> SearchResult:
-    """Returns the `count` best hypotheses of each source, best first."""
+    """Returns the `count` best hypotheses of each source, best first.
+
+    `record` is called after each step, with the beams before it, its
+    predictions and candidates, and the beams after it.
+    """
     pad_id = special_ids.pad_id
     batch = len(max_lengths)
     beam_size = settings.beam_size
@@ -58,7 +86,7 @@ def beam_search(
     nothing = np.full((batch, beam_size), -np.inf, np.float32)
     # After the prefix, padding: any token is allowed.
     prefix = np.pad(prefix, [[0, 0], [0, 1]], constant_values=pad_id)
-    beams = _Beams(
+    beams = Beams(
         sentences=np.arange(batch),
         max_lengths=max_lengths,
         prefix=prefix,
@@ -78,7 +106,10 @@ def beam_search(
         forced = search.forced()
         forced_ids = forced[:, None].repeat(beam_size, axis=1)
         predictions = decoding.step(beams.last_ids, beams.parents, forced_ids)
-        search.advance(predictions, forced)
+        candidates = search.candidates(predictions, forced)
+        search.advance(candidates)
+        if record is not None:
+            record(beams, predictions, candidates, search.beams)
         is_live = search.can_win()
         if is_live.sum() > (1 - decoding.finished_share) * len(is_live):
             continue
@@ -87,23 +118,8 @@ def beam_search(
         if not is_live.any():
             return result
         rows = np.flatnonzero(is_live)
-        search.beams = _Beams._make(values[rows] for values in search.beams)
+        search.beams = Beams._make(values[rows] for values in search.beams)
         decoding.keep(rows)
-
-
-class _Beams(NamedTuple):
-    """The hypotheses of a batch, in arrays of the maximum length."""
-
-    sentences: np.ndarray  # [B] index of each row in the whole batch
-    max_lengths: np.ndarray  # [B]
-    prefix: np.ndarray  # [B, p + 1] forced tokens, then padding
-    live_ids: np.ndarray  # [B, K, longest] hypotheses without an end token
-    live_log_probs: np.ndarray  # [B, K] their log P, best first
-    last_ids: np.ndarray  # [B, K] the next input
-    parents: np.ndarray  # [B, K] slot that each hypothesis continues
-    finished_ids: np.ndarray  # [B, K, longest]
-    finished_scores: np.ndarray  # [B, K] best first; -inf in an empty slot
-    finished_lengths: np.ndarray  # [B, K]
 
 
 @dataclasses.dataclass
@@ -113,7 +129,7 @@ class _Search:
     settings: BeamSearch
     special_ids: SpecialIds
     count: int
-    beams: _Beams
+    beams: Beams
     length: int = 0  # t
 
     def forced(self) -> np.ndarray:
@@ -123,15 +139,15 @@ class _Search:
         is_last = self.length + 1 >= self.beams.max_lengths
         return np.where(is_last, self.special_ids.eos_id, forced)
 
-    def advance(self, predictions: Predictions, forced: np.ndarray) -> None:
+    def advance(self, candidates: Candidates) -> None:
         """Extends the live hypotheses by a token; some of them finish."""
         beams = self.beams
         beam_size = self.settings.beam_size
         rows = np.arange(len(beams.sentences))[:, None]
-        tokens, parents, log_probs = self._candidates(predictions, forced)
+        tokens, parents, log_probs = candidates
         if self.settings.stop != "exact":
             # A stopped sentence stays until others have stopped, too.
-            log_probs[~self.can_win()] = -np.inf
+            log_probs = np.where(self.can_win()[:, None], log_probs, -np.inf)
         ids = beams.live_ids[rows, parents]  # [B, 2K, longest]
         ids[:, :, self.length] = tokens
         ended = tokens == self.special_ids.eos_id
@@ -163,11 +179,12 @@ class _Search:
             parents=parents[rows, chosen],
         )
 
-    def _candidates(
+    def candidates(
         self, predictions: Predictions, forced: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Returns tokens, parents and log P of the 2K best, `[B, 2K]`."""
-        log_probs, tokens, forced_log_probs = predictions
+    ) -> Candidates:
+        """Returns the candidates for the hypotheses of the next step."""
+        log_probs = predictions.log_probs.copy()
+        tokens = predictions.tokens.copy()
         for token in self.special_ids.banned_ids:
             log_probs[tokens == token] = -np.inf
         if size := self.settings.no_repeat_ngram:
@@ -178,14 +195,15 @@ class _Search:
             log_probs[is_banned.any(axis=-1)] = -np.inf
         is_forced = forced != self.special_ids.pad_id
         log_probs[is_forced] = -np.inf
-        log_probs[is_forced, :, :1] = forced_log_probs[is_forced]
+        log_probs[is_forced, :, :1] = predictions.forced_log_probs[is_forced]
         tokens[is_forced] = forced[is_forced, None, None]
         total = self.beams.live_log_probs[:, :, None] + log_probs
         total = total.reshape(len(total), -1)
         rows = np.arange(len(total))[:, None]
         best = _best(total, 2 * self.settings.beam_size)
         tokens = tokens.reshape(total.shape)[rows, best]
-        return tokens, best // log_probs.shape[-1], total[rows, best]
+        parents = best // log_probs.shape[-1]
+        return Candidates(tokens, parents, total[rows, best])
 
     def can_win(self) -> np.ndarray:
         """Returns True where a live hypothesis can still be a result, `[B]`."""

@@ -6,7 +6,7 @@ which are faster. Letters as in `decoding/step.py`.
 
 import functools
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import keras
@@ -38,6 +38,29 @@ else:
     def matmul_transposed(x: Any, y: Any) -> Any:
         """Returns x y^T, of the last two dimensions."""
         return ops.matmul(x, ops.swapaxes(y, -1, -2))
+
+
+def on_backend(models: Sequence[Any], function: Callable) -> Callable:
+    """Returns a function that uses models, for calls without gradients.
+
+    JAX compiles it once for each shape of its arguments.
+    """
+    if keras.config.backend() == "torch":
+        import torch
+
+        return torch.no_grad()(function)
+    if keras.config.backend() != "jax":
+        return function
+    import jax
+
+    variables = [x for model in models for x in model.variables]
+
+    @jax.jit
+    def compiled(values: list, arguments: tuple) -> Any:
+        with keras.StatelessScope(list(zip(variables, values, strict=True))):
+            return function(*arguments)
+
+    return lambda *arguments: compiled([x.value for x in variables], arguments)
 
 
 def to_rows(x: Any) -> Any:

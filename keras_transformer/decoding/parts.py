@@ -66,7 +66,9 @@ class CalledAttention:
         key, value = keys_and_values
         keys = positions_of(key, axis=2)
         if not self.is_cross:
-            keys = keys // self.beam_size  # K hypotheses side by side
+            # K hypotheses side by side; the last position is the query's.
+            keys = keys // self.beam_size
+            keys = ops.maximum(keys - keys[-1] + index, 0)
         positions = (ops.full_like(positions_of(query), index), keys)
         # By position: the overridden methods may name arguments differently.
         output, _ = self.layer.attend(

@@ -76,7 +76,7 @@ class StepDecoder:
         compare: bool = True,
     ) -> None:
         if compare:
-            _compare_steps(model)
+            compare_steps(model)
         dtype = model.compute_dtype
         num_heads = model.config.decoder.num_heads
         heads = heads or operations.HeadLayout(beam_size, num_heads)
@@ -172,7 +172,7 @@ class StepDecoder:
         return self._normalize(x)
 
 
-def _compare_steps(model: Any) -> None:
+def compare_steps(model: Any) -> None:
     """Raises ValueError if a replaced part of a model needs more than a step.
 
     Logits after three random tokens are compared.
@@ -241,17 +241,24 @@ def _compare(model: Any) -> tuple[float, float]:
     source = source[None, : config.max_length]
     steps = steps[: config.max_length]
     parents = np.array([[0, 0], [1, 0], [1, 1]], "int32")  # two swap
-    decoder = StepDecoder(model, len(steps), beam_size=2, compare=False)
-    cache = decoder.init_cache(model.encode(source))
-    targets = np.zeros((2, 0), "int32")
-    for index, ids in enumerate(steps):
-        past = parents[index]
-        logits, cache = decoder.decode_step(ids[None], past[None], cache, index)
-        targets = np.concatenate([targets[past], ids[:, None]], axis=1)
-    sources = np.concatenate([source, source])
-    at_once = model({"source": sources, "target": targets})[:, -1]
-    stepwise = ops.convert_to_numpy(ops.cast(logits[0], "float32"))
-    expected = ops.convert_to_numpy(ops.cast(at_once, "float32"))
+
+    def logits() -> list[Any]:
+        decoder = StepDecoder(model, len(steps), beam_size=2, compare=False)
+        cache = decoder.init_cache(model.encode(source))
+        targets = np.zeros((2, 0), "int32")
+        for index, ids in enumerate(steps):
+            past = parents[index]
+            stepwise, cache = decoder.decode_step(
+                ids[None], past[None], cache, index
+            )
+            targets = np.concatenate([targets[past], ids[:, None]], axis=1)
+        sources = np.concatenate([source, source])
+        at_once = model({"source": sources, "target": targets})[:, -1]
+        return [ops.cast(x, "float32") for x in (stepwise[0], at_once)]
+
+    stepwise, expected = map(
+        ops.convert_to_numpy, operations.on_backend([model], logits)()
+    )
     # A token that is forbidden has the logit -infinity in both.
     differ = stepwise != expected
     differences = np.abs(stepwise[differ] - expected[differ])

@@ -1,7 +1,7 @@
 """The interface of an engine, which translates ids."""
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,6 @@ class Engine(abc.ABC):
     max_length: int  # tokens of a source or target, end token included
     dtype: str  # of the weights
     batch_tokens: int = 2048  # default of the argument of `translate`
-    has_trace: bool = False  # whether its search can be traced
     recommended_workers: int = 1  # fastest number of threads for many batches
 
     @abc.abstractmethod
@@ -32,6 +31,7 @@ class Engine(abc.ABC):
         settings: Search,
         count: int,
         workers: int = 1,
+        record: Callable[..., None] | None = None,
     ) -> SearchResult:
         """Returns the n best translations of each source, as NumPy arrays.
 
@@ -43,6 +43,7 @@ class Engine(abc.ABC):
             settings: The search.
             count: n, at most `settings.num_hypotheses`.
             workers: The number of threads that search at the same time.
+            record: As in `numpy_search.beam_search`; for a `BeamSearch`.
         """
 
     @abc.abstractmethod

@@ -4,14 +4,16 @@ Letters: B = batch, S = source length, p = prefix length.
 """
 
 import functools
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import tensorflow as tf
 
 from keras_transformer import decoding
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
-from keras_transformer.inference.keras_engine import make_step
+from keras_transformer.inference.keras_decoding import (
+    CompiledFunctions,
+    ModelSteps,
+)
 from keras_transformer.model import Transformer
 from keras_transformer.text.ids import SpecialIds
 
@@ -28,8 +30,7 @@ class GraphSearch:
     ) -> None:
         self._models = models
         self._special_ids = special_ids
-        self._graphs: dict[Search, Callable] = {}
-        self._traced_variables: list[Any] = []
+        self._compiled = CompiledFunctions(models)
 
     def search_tensors(
         self,
@@ -45,19 +46,16 @@ class GraphSearch:
         """
         if any(map(tf.is_tensor, vars(settings).values())):
             return self._build(source, prefix, limits, count, settings)
-        # LoRA, quantization and replaced layers create new variables.
-        variables = [x for model in self._models for x in model.variables]
-        if list(map(id, variables)) != list(map(id, self._traced_variables)):
-            self._traced_variables = variables
-            self._graphs = {}
-        if settings not in self._graphs:
+        graph = self._compiled.get(
+            settings,
             # AutoGraph is not needed, and takes longer than tracing.
-            self._graphs[settings] = tf.function(
+            lambda: tf.function(
                 functools.partial(self._build, settings=settings),
                 [_IDS, _IDS, _LIMITS, _COUNT],
                 autograph=False,
-            )
-        result = self._graphs[settings](source, prefix, limits, count)
+            ),
+        )
+        result = graph(source, prefix, limits, count)
         # Clients of a served model read n from the shapes.
         return SearchResult(
             ids=tf.ensure_shape(result.ids, [None, count, None]),
@@ -76,9 +74,9 @@ class GraphSearch:
         """Searches, operation by operation."""
         # The maximum of an empty batch is negative.
         longest = tf.maximum(tf.reduce_max(limits), 0)
-        step, caches = make_step(
-            self._models, source, longest, settings.num_hypotheses
-        )
+        steps = ModelSteps(self._models, longest, settings.num_hypotheses)
+        step = steps.step
+        caches = steps.init_caches(source)
         if isinstance(settings, BeamSearch):
             return decoding.beam_search(
                 step, caches, limits, settings, self._special_ids, count, prefix

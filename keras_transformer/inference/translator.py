@@ -103,7 +103,7 @@ class Translator:
         self.models = engine.models
         self.batch_tokens = engine.batch_tokens
         self.recommended_workers = engine.recommended_workers
-        self.has_trace = engine.has_trace and isinstance(search, BeamSearch)
+        self.has_trace = isinstance(search, BeamSearch)
 
     @classmethod
     def served(cls, backend: Backend) -> "Translator":

@@ -4,7 +4,7 @@ import collections
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -93,6 +93,7 @@ class LiteEngine(Engine):
         settings: Search,
         count: int,
         workers: int = 1,
+        record: Callable[..., None] | None = None,
     ) -> SearchResult:
         with self._acquire(workers) as model:
             output = None
@@ -104,7 +105,9 @@ class LiteEngine(Engine):
             decoding = LiteDecoding(model, sources, output)
             ids = self.special_ids
             prefix = padded(prefixes, ids.pad_id)
-            return beam_search(decoding, limits, settings, ids, count, prefix)
+            return beam_search(
+                decoding, limits, settings, ids, count, prefix, record
+            )
 
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1

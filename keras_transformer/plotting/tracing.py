@@ -6,11 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-import tensorflow as tf
 
-from keras_transformer.decoding.beam import BeamSearcher, BeamState, Candidates
+from keras_transformer.decoding import numpy_search
 from keras_transformer.decoding.settings import BeamSearch
-from keras_transformer.inference.keras_engine import make_step
 from keras_transformer.inference.translator import Translator
 from keras_transformer.plotting.html_pages import HtmlPage, render_page
 from keras_transformer.support import fields
@@ -69,7 +67,7 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
         translator: A translator with a `BeamSearch`.
         text: One text, as in `Translator.translate`.
         num_tokens: The number of most probable tokens to record for each
-            hypothesis.
+            hypothesis; at most as many as the search compares.
 
     Raises:
         InputError: If there is not exactly one text, the text is empty or too
@@ -86,25 +84,22 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
     fields.check_values(fields.POSITIVE_INTEGER, num_tokens=num_tokens)
     if not translator.has_trace:
         raise InputError(
-            "A trace needs a run on the TensorFlow backend, and beam search. "
+            "A trace needs a run or an export for LiteRT, and beam search. "
             f"Received: search={translator.search}"
         )
     text, ids = translator.read_one(text)
-    limit = int(translator.backend.limits([ids], [[]])[0])
+    limits = translator.backend.limits([ids], [[]])
     ids = [*ids, translator.tokenizer.source_eos_id]
-    num_tokens = min(num_tokens, translator.tokenizer.vocab_size)
-    engine = translator.engine
-    source = tf.constant([ids], tf.int32)
 
     def record(search: BeamSearch, count: int) -> dict[str, Any]:
-        step, caches = make_step(engine.models, source, limit, search.beam_size)
-        searcher = BeamSearcher(step, search, engine.special_ids, count)
-        state = searcher.start(caches, tf.constant([limit], tf.int32), None)
-        recorder = _Recorder(searcher, translator, text, num_tokens)
+        recorder = _Recorder(translator, text, search, num_tokens)
+        translator.engine.search(
+            [ids], [[]], limits, search, count, record=recorder.add
+        )
         return {
             "search": dataclasses.asdict(search),
-            "max_length": limit,
-            "steps": list(recorder.steps(state)),
+            "max_length": int(limits[0]),
+            "steps": recorder.steps,
         }
 
     return Trace(
@@ -117,81 +112,90 @@ def trace(translator: Translator, text: Any, num_tokens: int = 5) -> Trace:
 
 @dataclasses.dataclass(frozen=True)
 class _Recorder:
-    """Takes the steps of a search, and describes each.
+    """Describes the steps of the search for one text.
 
     `log_prob` is log P, a natural logarithm; `score` is log P / length penalty.
     """
 
-    searcher: BeamSearcher
     translator: Translator
     text: str
+    search: BeamSearch
     num_tokens: int
+    steps: list[dict[str, Any]] = dataclasses.field(default_factory=list)
 
-    def steps(self, state: BeamState) -> Iterator[dict[str, Any]]:
-        while self.searcher.can_win(state)[0]:
-            log_probs, before = self.searcher.predict(state)
-            candidates = self.searcher.candidates(before, log_probs)
-            state = self.searcher.advance(before, candidates)
-            best = _first_row(tf.math.top_k(log_probs, self.num_tokens))
-            old = _first_row(before._replace(cache=()))
-            new = _first_row(state._replace(cache=()))
-            candidates = _first_row(candidates)
-            continuations = self._continuations(old, new, candidates)
+    def add(
+        self,
+        before: numpy_search.Beams,
+        predictions: numpy_search.Predictions,
+        candidates: numpy_search.Candidates,
+        after: numpy_search.Beams,
+    ) -> None:
+        """Adds a description of a step."""
+        length = len(self.steps) + 1  # of the hypotheses after this step
+        penalty = self._penalty(length)
+        continuations = self._continuations(before, candidates, after, penalty)
+        step = {
+            "length": length,
+            "length_penalty": penalty,
+            "hypotheses": list(self._hypotheses(before, predictions)),
+            "continuations": list(continuations),
+            "finished": list(self._finished(after)),
+        }
+        self.steps.append(step)
+
+    def _hypotheses(
+        self, beams: numpy_search.Beams, predictions: numpy_search.Predictions
+    ) -> Iterator[dict[str, Any]]:
+        """Describes live hypotheses, and their most probable next tokens."""
+        bos_id = self.translator.tokenizer.bos_id
+        for slot in np.flatnonzero(np.isfinite(beams.live_log_probs[0])):
+            ids = beams.live_ids[0, slot, : len(self.steps)]
+            tokens = predictions.tokens[0, slot, : self.num_tokens]
+            log_probs = predictions.log_probs[0, slot]
             yield {
-                "length": int(new.index),  # of the hypotheses after this step
-                "length_penalty": self._penalty(new.index),
-                "hypotheses": self._live(old, best.indices, best.values),
-                "continuations": list(continuations),
-                "finished": list(self._finished(new)),
+                "pieces": self._pieces([bos_id, *ids]),
+                "log_prob": float(beams.live_log_probs[0, slot]),
+                "best": list(map(self._token, tokens, log_probs)),
             }
-
-    def _live(
-        self, state: BeamState, tokens: np.ndarray, log_probs: np.ndarray
-    ) -> list[dict[str, Any]]:
-        """Describes live hypotheses; `tokens` are the most probable next."""
-        bos_id = self.searcher.special_ids.bos_id
-        return [
-            {
-                "pieces": self._pieces([bos_id, *state.live_ids[slot]]),
-                "log_prob": float(state.live_log_probs[slot]),
-                "best": list(map(self._token, tokens[slot], log_probs[slot])),
-            }
-            for slot in np.flatnonzero(np.isfinite(state.live_log_probs))
-        ]
 
     def _continuations(
-        self, before: BeamState, after: BeamState, candidates: Candidates
+        self,
+        before: numpy_search.Beams,
+        candidates: numpy_search.Candidates,
+        after: numpy_search.Beams,
+        penalty: float,
     ) -> Iterator[dict[str, Any]]:
         """Describes the 2K best hypotheses that are one token longer."""
         is_live = np.isfinite(after.live_log_probs)
         live_ids = after.last_ids[is_live]
         live = set(zip(live_ids, after.parents[is_live], strict=True))
-        for rank in np.flatnonzero(np.isfinite(candidates.log_probs)):
-            token_id = candidates.tokens[rank]
-            parent = candidates.parents[rank]
-            log_prob = candidates.log_probs[rank]
-            is_best = rank < self.searcher.settings.beam_size
+        for rank, log_prob in enumerate(candidates.log_probs[0]):
+            if not np.isfinite(log_prob):
+                continue
+            token_id = candidates.tokens[0, rank]
+            parent = candidates.parents[0, rank]
+            is_best = rank < self.search.beam_size
             fate = "live" if (token_id, parent) in live else "pruned"
-            if is_best and token_id == self.searcher.special_ids.eos_id:
+            if is_best and token_id == self.translator.tokenizer.eos_id:
                 fate = "finished"
-            gained = log_prob - before.live_log_probs[parent]
+            gained = log_prob - before.live_log_probs[0, parent]
             yield {
                 "parent": int(parent),  # index of the hypothesis it continues
                 "token": self._token(token_id, gained),
                 "log_prob": float(log_prob),
-                # As if it ended here.
-                "score": float(log_prob) / self._penalty(after.index),
+                "score": float(log_prob) / penalty,  # as if it ended here
                 "fate": fate,
             }
 
-    def _finished(self, state: BeamState) -> Iterator[dict[str, Any]]:
+    def _finished(self, beams: numpy_search.Beams) -> Iterator[dict[str, Any]]:
         """Describes the K best so far; a later one may be better."""
         tokenizer = self.translator.tokenizer
-        for slot in np.flatnonzero(np.isfinite(state.finished_scores)):
-            ids = state.finished_ids[slot, : state.finished_lengths[slot]]
+        for slot in np.flatnonzero(np.isfinite(beams.finished_scores[0])):
+            length = int(beams.finished_lengths[0, slot])
+            ids = beams.finished_ids[0, slot, :length]
             text, _ = self.translator.task.decode(tokenizer, ids, self.text)
-            penalty = self._penalty(len(ids))
-            score = float(state.finished_scores[slot])
+            penalty = self._penalty(length)
+            score = float(beams.finished_scores[0, slot])
             yield {
                 "pieces": self._pieces(ids),
                 "text": text,
@@ -208,11 +212,4 @@ class _Recorder:
         return {"piece": piece, "probability": float(np.exp(log_prob))}
 
     def _penalty(self, length: int) -> float:
-        return float(self.searcher.settings.penalty(np.float32(length)))
-
-
-def _first_row(values: Any) -> Any:
-    """Returns tensors of one sentence as arrays without the batch axis."""
-    return tf.nest.map_structure(
-        lambda x: x.numpy()[0] if x.shape.rank else x.numpy(), values
-    )
+        return float(self.search.penalty(np.float32(length)))

@@ -10,6 +10,7 @@ from fastapi.responses import HTMLResponse, JSONResponse
 
 from keras_transformer.inference.exports import first_run
 from keras_transformer.plotting.html_pages import attention_page, render_page
+from keras_transformer.plotting.tracing import trace
 from keras_transformer.support.errors import InputError
 from keras_transformer.text.tags import TAG
 
@@ -75,9 +76,6 @@ def show_trace(request: Request, text: str, hypothesis: int = 0) -> str:
     """Returns the page of a text's search."""
     translator = request.app.state.translator
     _check_length(text, request)
-    # It imports TensorFlow, which exports for LiteRT do not need.
-    from keras_transformer.plotting.tracing import trace
-
     return trace(translator, text).to_html(hypothesis)
 
 

@@ -8,46 +8,13 @@ from search_tables import (
     BOS,
     EOS,
     PAD,
-    VOCAB,
-    as_array,
+    TableDecoding,
     tables_as_step,
 )
 
 from keras_transformer import decoding
 from keras_transformer.decoding import numpy_search
 from keras_transformer.text.ids import SpecialIds, padded
-
-
-class TableDecoding:
-    """Decodes with one table per row, as `numpy_search.beam_search` asks."""
-
-    finished_share = 0.5
-
-    def __init__(self, tables, num_candidates):
-        self.log_probs = as_array(tables)
-        self.num_candidates = num_candidates
-        self.nodes = None  # [B, K] the prefix of each hypothesis
-        self.batch_sizes = []  # of each step
-
-    def step(self, ids, parents, forced_ids):
-        rows = np.arange(len(ids))[:, None]
-        if self.batch_sizes:
-            self.nodes = self.nodes[rows, parents] * VOCAB + ids + 1
-        else:
-            self.nodes = np.zeros_like(ids)
-        self.batch_sizes.append(len(ids))
-        log_probs = self.log_probs[rows, self.nodes]
-        tokens = np.argsort(-log_probs, axis=-1, kind="stable")
-        tokens = tokens[..., : self.num_candidates].astype(np.int32)
-        best, forced = (
-            np.take_along_axis(log_probs, x, axis=-1)
-            for x in (tokens, forced_ids[..., None])
-        )
-        return numpy_search.Predictions(best, tokens, forced)
-
-    def keep(self, rows):
-        self.log_probs = self.log_probs[rows]
-        self.nodes = self.nodes[rows]
 
 
 def search_with_numpy(

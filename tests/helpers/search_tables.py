@@ -9,6 +9,8 @@ import itertools
 import numpy as np
 import tensorflow as tf
 
+from keras_transformer.decoding import numpy_search
+
 PAD, UNK, BOS, EOS, A, B = range(6)
 VOCAB = 6
 WORDS = (A, B)
@@ -55,6 +57,38 @@ def table_of(**log_probs):
 def as_array(tables):
     """Returns float32 `[B, prefixes, V]`."""
     return np.array([list(table.values()) for table in tables], np.float32)
+
+
+class TableDecoding:
+    """Decodes with one table per row, as `numpy_search.beam_search` asks."""
+
+    finished_share = 0.5
+
+    def __init__(self, tables, num_candidates):
+        self.log_probs = as_array(tables)
+        self.num_candidates = num_candidates
+        self.nodes = None  # [B, K] the prefix of each hypothesis
+        self.batch_sizes = []  # of each step
+
+    def step(self, ids, parents, forced_ids):
+        rows = np.arange(len(ids))[:, None]
+        if self.batch_sizes:
+            self.nodes = self.nodes[rows, parents] * VOCAB + ids + 1
+        else:
+            self.nodes = np.zeros_like(ids)
+        self.batch_sizes.append(len(ids))
+        log_probs = self.log_probs[rows, self.nodes]
+        tokens = np.argsort(-log_probs, axis=-1, kind="stable")
+        tokens = tokens[..., : self.num_candidates].astype(np.int32)
+        best, forced = (
+            np.take_along_axis(log_probs, x, axis=-1)
+            for x in (tokens, forced_ids[..., None])
+        )
+        return numpy_search.Predictions(best, tokens, forced)
+
+    def keep(self, rows):
+        self.log_probs = self.log_probs[rows]
+        self.nodes = self.nodes[rows]
 
 
 def tables_as_step(tables, count):

@@ -2,11 +2,12 @@
 
 import types
 
+import numpy as np
 import pytest
-from search_tables import BOS, EOS, PAD, UNK, table_of, tables_as_step
+from search_tables import BOS, EOS, PAD, UNK, VOCAB, TableDecoding, table_of
 
 import keras_transformer as kt
-from keras_transformer.plotting import tracing
+from keras_transformer.decoding import numpy_search
 from keras_transformer.text.ids import SpecialIds
 
 # Two hypotheses per step: a and b live on, then both end, b's end being too
@@ -28,6 +29,14 @@ def table_translator(table, search, max_length):
 
     side = types.SimpleNamespace(pieces=pieces)
     ids = SpecialIds(BOS, EOS, PAD, banned_ids=(PAD, UNK, BOS))
+
+    def find(sources, prefixes, limits, search, count, record):
+        decoding = TableDecoding([table], VOCAB)
+        prefix = np.zeros((1, 0), np.int32)
+        numpy_search.beam_search(
+            decoding, np.array(limits), search, ids, count, prefix, record
+        )
+
     return types.SimpleNamespace(
         search=search,
         num_translations=search.beam_size,
@@ -35,10 +44,11 @@ def table_translator(table, search, max_length):
             pieces=pieces,
             source=side,
             target=side,
-            vocab_size=len(LETTERS),
             source_eos_id=EOS,
+            bos_id=BOS,
+            eos_id=EOS,
         ),
-        engine=types.SimpleNamespace(models=[table], special_ids=ids),
+        engine=types.SimpleNamespace(search=find),
         backend=types.SimpleNamespace(limits=lambda *sides: [max_length]),
         task=types.SimpleNamespace(decode=decode),
         has_trace=True,
@@ -50,16 +60,10 @@ def table_translator(table, search, max_length):
 def traced():
     """Returns the trace of a text for a table and settings."""
 
-    def make_step(models, source, longest, count):
-        step, cache, _ = tables_as_step(models, count)
-        return step, cache
-
     def traced(text="text", table=TABLE, max_length=4, alpha=1.0, **settings):
         search = kt.BeamSearch(beam_size=2, alpha=alpha, **settings)
         translator = table_translator(table, search, max_length)
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(tracing, "make_step", make_step)
-            return tracing.trace(translator, text)
+        return kt.trace(translator, text)
 
     return traced
 
