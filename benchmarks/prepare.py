@@ -11,6 +11,7 @@ first batch is timed from the start of `train`, without TensorFlow's import.
 """
 
 import argparse
+import itertools
 import json
 import os
 import pathlib
@@ -21,13 +22,27 @@ import tempfile
 import time
 from typing import Any
 
-from input_pipeline import peak_kib, read_pairs
+from input_pipeline import peak_kib
 
 from keras_transformer.support.startup import start_keras
 
 _BATCH_TOKENS, _MAX_LENGTH = 4_096, 128
 # The number of a line and its space have at most this many tokens.
 _NUMBER_TOKENS = 9
+
+
+def read_pairs(
+    options: argparse.Namespace,
+) -> tuple[list[tuple[str, str]], int]:
+    """Returns the original pairs and a vocabulary size that fits them."""
+    from keras_transformer.train import open_corpus
+
+    if options.data is None:
+        corpus, vocab_size = open_corpus(["embedded"]), 2_000
+    else:
+        corpus = open_corpus([options.data], options.source, options.target)
+        vocab_size = 8_000
+    return list(corpus.pairs("train")), vocab_size
 
 
 def write_corpus(
@@ -47,16 +62,10 @@ def write_corpus(
             file.writelines(f"{n} {p[side]}\n" for n, p in enumerate(lines))
 
 
-def open_batches(folder: pathlib.Path, run: str) -> tuple:
-    """Does what `train` does before its first batch.
-
-    The run is new, or resumed if it exists.
-
-    Returns:
-        The ids of the pairs, and their order.
-    """
+def open_batches(folder: pathlib.Path, run: str, start: int = 0) -> Any:
+    """Returns the batches of a run, new or resumed, as `train` makes them."""
     from keras_transformer.train import fitting, open_corpus, train
-    from keras_transformer.train.data.batching import BatchOrder, PairIds
+    from keras_transformer.train.data.batching import Batches
 
     opened = []
     fitting.fit = lambda run, data, *_: opened.append(data)
@@ -68,21 +77,24 @@ def open_batches(folder: pathlib.Path, run: str) -> tuple:
     corpus = open_corpus([str(folder / "texts")], "en", "de")
     train(corpus, folder / run, "small", recipe)
     (data,) = opened
-    order = BatchOrder(data.shards, _BATCH_TOKENS, _MAX_LENGTH, seed=1)
-    return PairIds(data.shards, data.tokenizer, _MAX_LENGTH), order
+    return Batches(
+        data.shards,
+        data.tokenizer,
+        batch_tokens=_BATCH_TOKENS,
+        max_length=_MAX_LENGTH,
+        seed=1,
+        start=start,
+    )
 
 
 def time_first_batch(
-    folder: pathlib.Path, run: str, position: str
+    folder: pathlib.Path, run: str, start: str
 ) -> dict[str, float]:
     """Returns seconds until the first batch, and peak memory."""
-    start = time.perf_counter()
-    from keras_transformer.train.data.batching import make_batches
-
-    pairs, order = open_batches(folder, run)
-    next(iter(make_batches(pairs, order, (0, int(position)))))
+    begin = time.perf_counter()
+    open_batches(folder, run, int(start))[0]
     return {
-        "seconds": time.perf_counter() - start,
+        "seconds": time.perf_counter() - begin,
         "mib": peak_kib() / 1024,
     }
 
@@ -91,18 +103,17 @@ def read_pass(folder: pathlib.Path, run: str) -> dict[str, float]:
     """Reads a pass; returns its speed, its order and peak memory."""
     import numpy as np
 
-    from keras_transformer.train.data.batching import make_batches
+    from keras_transformer import Tokenizer
 
-    pairs, order = open_batches(folder, run)
-    places, tokens, done = [], 0, 0
+    batches = open_batches(folder, run)
+    tokenizer = Tokenizer.load(folder / run)
+    size = batches.count_batches_of_pass()
+    places, tokens = [], 0
     start = time.perf_counter()
-    for inputs, labels in make_batches(pairs, order):
-        done += 1
-        if order.advance((0, 0), done)[0]:
-            break
+    for inputs, labels in itertools.islice(batches, size):
         tokens += np.count_nonzero(labels)
-        for row in np.asarray(inputs["source"][:, :_NUMBER_TOKENS]):
-            places.append(int(pairs.tokenizer.decode(row).split()[0]))
+        for row in inputs["source"][:, :_NUMBER_TOKENS]:
+            places.append(int(tokenizer.decode(row).split()[0]))
     seconds = time.perf_counter() - start
     places = np.array(places) / max(places)
     draws = np.arange(places.size)
@@ -113,7 +124,7 @@ def read_pass(folder: pathlib.Path, run: str) -> dict[str, float]:
         "first_tenth": float(places[:tenth].mean()),
         "distinct": np.unique(places).size / places.size,
         "mib": peak_kib() / 1024,
-        "batches": done,
+        "batches": size,
     }
 
 

@@ -8,11 +8,10 @@ batches.
 
 import atexit
 import bisect
-import itertools
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -76,11 +75,7 @@ def training_batches(
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or all
             pairs are dropped.
     """
-    encoding.check_budget(batch_tokens, max_length)
-    encoder = encoding.PairEncoder(tokenizer, max_length, task)
-    shards = list(encoder.shards(pairs))
-    encoder.statistics.check(max_length)
-    return _for_fit(shards, tokenizer, batch_tokens, max_length, seed)
+    return _from_texts(pairs, tokenizer, batch_tokens, max_length, seed, task)
 
 
 def evaluation_batches(
@@ -97,19 +92,22 @@ def evaluation_batches(
     else `num_batches`. For arguments, result and errors see
     `training_batches`.
     """
-    encoding.check_budget(batch_tokens, max_length)
-    encoder = encoding.PairEncoder(tokenizer, max_length, task)
-    shards = list(encoder.shards(pairs))
-    return _for_fit(shards, tokenizer, batch_tokens, max_length, seed=None)
+    return _from_texts(pairs, tokenizer, batch_tokens, max_length, None, task)
 
 
-def _for_fit(
-    shards: Sequence[TokenShard],
+def _from_texts(
+    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
     tokenizer: Tokenizer,
     batch_tokens: int,
     max_length: int,
     seed: int | None,
+    task: Task | None,
 ) -> "Batches | tf.data.Dataset":
+    encoding.check_budget(batch_tokens, max_length)
+    encoder = encoding.PairEncoder(tokenizer, max_length, task)
+    shards = list(encoder.shards(pairs))
+    if seed is not None:
+        encoder.statistics.check(max_length)
     batches = Batches(
         shards,
         tokenizer,
@@ -126,22 +124,6 @@ class Batches(keras.utils.PyDataset):
 
     Item `i` is batch `start + i`, counted over all passes. A thread reads the
     next pool of pairs while the batches of the current one are in use.
-
-    Args:
-        shards: The ids of the pairs.
-        tokenizer: Tokenizer of both sides.
-        batch_tokens: As in `training_batches`, at least two of `max_length`.
-        max_length: As in `training_batches`.
-        seed: The seed of endless passes, each with its own order; None: one
-            pass, which is not shuffled.
-        worker_share: Index of this worker, and the number of workers, which
-            share the pairs.
-        parts: Number of pairs and weight of each part of the corpus. A pass
-            reads as many pairs of a part as the product of both. Default: one
-            part, with weight 1.
-        rows_multiple: Rows of padding fill each batch up to the number of rows
-            of its length, a multiple of this number. None: no such rows.
-        start: Number of batches to skip.
     """
 
     def __init__(
@@ -149,11 +131,14 @@ class Batches(keras.utils.PyDataset):
         shards: Sequence[TokenShard],
         tokenizer: Tokenizer,
         *,
-        batch_tokens: int,
+        batch_tokens: int,  # at least two of `max_length`
         max_length: int,
-        seed: int | None = None,
-        worker_share: tuple[int, int] = (0, 1),
+        seed: int | None = None,  # None: one pass, which is not shuffled
+        worker_share: tuple[int, int] = (0, 1),  # (index, count of workers)
+        # Number of pairs and weight of each part of the corpus.
         parts: Sequence[tuple[int, float]] = (),
+        # Rows of padding fill each batch up to the number of rows of its
+        # length, a multiple of this number. None: no such rows.
         rows_multiple: int | None = None,
         start: int = 0,
     ) -> None:
@@ -210,14 +195,6 @@ class Batches(keras.utils.PyDataset):
         target = np.where(labels != pad_id, target, pad_id)
         return {"source": source, "target": target}, labels
 
-    def __iter__(self) -> Iterator[Batch]:
-        for index in itertools.count():
-            try:
-                batch = self[index]
-            except IndexError:
-                return
-            yield batch
-
     def _find(self, index: int) -> tuple[np.ndarray, np.ndarray]:
         """Returns sources and labels of a batch, counted from the first."""
         while not self._batch_ends or self._batch_ends[-1] <= index:
@@ -225,16 +202,13 @@ class Batches(keras.utils.PyDataset):
         pool = bisect.bisect(self._batch_ends, index)
         for other in self._pools.keys() - {pool, pool + 1}:
             self._pools.pop(other).cancel()
-        last = pool if self._is_last(pool) else pool + 1
-        for needed in range(pool, last + 1):
-            if needed not in self._pools:
+        for needed in (pool, pool + 1):
+            exists = self.seed is not None or needed < self.num_pools
+            if exists and needed not in self._pools:
                 future = self._executor.submit(self._read, needed)
                 self._pools[needed] = future
         batches = self._pools[pool].result()
         return batches[index - self._batch_ends[pool]]  # from the end
-
-    def _is_last(self, pool: int) -> bool:
-        return self.seed is None and pool == self.num_pools - 1
 
     def _count_next_pool(self) -> None:
         pool = len(self._batch_ends)

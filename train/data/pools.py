@@ -3,6 +3,7 @@
 Letters: N = pairs in a pool, B = pairs in a batch, L = padded length.
 """
 
+import hashlib
 import math
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -19,7 +20,7 @@ _BUCKET_RATIO = 1.15
 
 _ROUNDS = 4  # of the cipher
 _HALF = np.uint64(32)
-_STEP = np.uint64(0x9E3779B97F4A7C15)  # as in SplitMix64
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)  # odd, without a pattern
 
 
 def bucket_lengths(max_length: int) -> list[int]:
@@ -32,11 +33,11 @@ def bucket_lengths(max_length: int) -> list[int]:
 
 
 def random_numbers(count: int, *seed: int) -> np.ndarray:
-    """Returns uint64 `[count]`, the same with every version of NumPy."""
-    state = np.zeros(1, np.uint64)
-    for number in seed:
-        state = _mix(state + np.uint64(number % 2**64)) + _STEP
-    return _mix(state + np.arange(count, dtype=np.uint64) * _STEP)
+    """Returns uint64 `[count]`, equal on all machines and versions of NumPy."""
+    digest = hashlib.shake_128(" ".join(map(str, seed)).encode()).digest(
+        8 * count
+    )
+    return np.frombuffer(digest, "<u8").astype(np.uint64)
 
 
 def permute(places: np.ndarray, size: int, *seed: int) -> np.ndarray:
@@ -56,31 +57,26 @@ def permute(places: np.ndarray, size: int, *seed: int) -> np.ndarray:
         images = result[remaining]
         high, low = images >> low_bits, images & low_mask
         for first, second in keys.reshape(-1, 2):
-            high ^= ((low ^ first) * _STEP >> _HALF) & high_mask
-            low ^= ((high ^ second) * _STEP >> _HALF) & low_mask
+            high ^= ((low ^ first) * _FACTOR >> _HALF) & high_mask
+            low ^= ((high ^ second) * _FACTOR >> _HALF) & low_mask
         images = (high << low_bits) | low
         result[remaining] = images
         remaining = remaining[images >= size]
     return result.astype(np.int64)
 
 
-def _mix(values: np.ndarray) -> np.ndarray:
-    """Hashes uint64 values as SplitMix64 does."""
-    values = values ^ (values >> np.uint64(30))
-    values *= np.uint64(0xBF58476D1CE4E5B9)
-    values ^= values >> np.uint64(27)
-    values *= np.uint64(0x94D049BB133111EB)
-    return values ^ (values >> np.uint64(31))
-
-
 class Run(NamedTuple):
-    """Successive batches of one padded length, from the longest pair down."""
+    """Successive batches with the same padded length."""
 
     length: int
-    rows: int  # of each batch, at most
-    batches: int
-    begin: int  # the first pair, and the end of the last, in the pool
+    rows: int  # of a batch; the last one of a pool may have fewer
+    begin: int  # the first pair, and the end of the last
     end: int
+
+    @property
+    def batches(self) -> int:
+        """Number of batches."""
+        return -(-(self.end - self.begin) // self.rows)
 
 
 def cut_pool(
@@ -102,12 +98,11 @@ def cut_pool(
     ):
         rows = batch_tokens // (2 * length)
         if rows_multiple is not None:
-            rows = max(rows // rows_multiple * rows_multiple, rows_multiple)
-        longer = lengths.size - int(at_most[shorter])  # do not fit the next
+            rows = max(rows // rows_multiple, 1) * rows_multiple
+        longer = lengths.size - int(at_most[shorter])  # than the next bucket
         if longer > begin:
-            batches = -(-(longer - begin) // rows)
-            end = min(begin + batches * rows, lengths.size)
-            runs.append(Run(length, rows, batches, begin, end))
+            end = begin + -(-(longer - begin) // rows) * rows
+            runs.append(Run(length, rows, begin, min(end, lengths.size)))
             begin = end
     return runs
 
@@ -156,17 +151,16 @@ def _read_texts(
     """Returns the ids of pairs at ascending places, and offsets of texts."""
     firsts = np.cumsum([0, *(shard.pairs for shard in shards)])
     bounds = np.searchsorted(places, firsts)
-    flat, sizes = [], [np.zeros(1, np.int64)]
+    flat, sizes = [], [[0]]
     for number, (ids, offsets) in enumerate(shards):
-        own = 2 * (places[bounds[number] : bounds[number + 1]] - firsts[number])
-        begins = offsets[own].astype(np.int64)
-        ends = np.stack([offsets[own + 1], offsets[own + 2]], axis=1)
-        pair_sizes = ends[:, 1] - begins
-        index = np.arange(pair_sizes.sum())
-        before = np.cumsum(pair_sizes) - pair_sizes
-        index += np.repeat(begins - before, pair_sizes)
+        own = places[bounds[number] : bounds[number + 1]] - firsts[number]
+        texts = (2 * own[:, None] + [0, 1]).ravel()
+        begins = offsets[texts].astype(np.int64)
+        size = offsets[texts + 1] - begins
+        index = np.repeat(begins - (np.cumsum(size) - size), size)
+        index += np.arange(index.size)
         flat.append(ids[index])
-        sizes.append(np.diff(ends, axis=1, prepend=begins[:, None]).ravel())
+        sizes.append(size)
     return np.concatenate(flat), np.cumsum(np.concatenate(sizes))
 
 
