@@ -138,9 +138,14 @@ def test_positions_of_the_guide(name):
     np.testing.assert_allclose(first, attention(x, x), atol=1e-5)
     assert np.abs(first - plain(x, x)).max() > 0.02
     config = kt.TransformerConfig(
-        vocab_size=13, num_layers=1, d_model=8, d_ff=16, num_heads=2
+        vocab_size=13,
+        num_layers=1,
+        d_model=8,
+        d_ff=16,
+        num_heads=2,
+        attention_class=names[name],
     )
-    model = kt.Transformer(config, attention_class=names[name])
+    model = kt.Transformer(config)
     randomise(model)
     # Raises if steps and the full pass differ.
     kt.decoding.StepDecoder(model, max_length=6, beam_size=2)

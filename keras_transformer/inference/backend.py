@@ -2,7 +2,8 @@
 
 import abc
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, NoReturn
 
 import numpy as np
@@ -255,3 +256,30 @@ class LocalBackend(Backend):
             )
             scores.append(score)
         return scores
+
+
+def compute_batches(
+    function: Callable[[Sequence[Any], int], list[Any]],
+    items: Sequence[Any],
+    batches: Sequence[Sequence[int]],
+    workers: int,
+    progress: Callable[[int], Any] | None,
+) -> list[Any]:
+    """Calls a function with each batch of items; returns a result per item.
+
+    `batches` are indices of items. `function` also gets the number of workers.
+    """
+
+    def call(rows: Sequence[int]) -> list[Any]:
+        return function([items[row] for row in rows], workers)
+
+    results: list[Any] = [None] * len(items)
+    with ThreadPoolExecutor(workers) as pool:
+        run = map if workers == 1 else pool.map
+        # After an error, `pool.map` cancels the waiting batches.
+        for rows, values in zip(batches, run(call, batches), strict=True):
+            for row, value in zip(rows, values, strict=True):
+                results[row] = value
+            if progress is not None:
+                progress(len(rows))
+    return results

@@ -18,6 +18,7 @@ from keras_transformer.runs.run_folder import INCLUDED, Run, find_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import (
+    import_file,
     require_tensorflow,
     start_keras,
 )
@@ -58,6 +59,7 @@ def open_translator(
     target_language: str | None = None,
     tag: str | None = None,
     task: Task | None = None,
+    module: str | os.PathLike | None = None,
     threads: int | None = None,
     shortlist: bool = True,
 ) -> Translator:
@@ -84,6 +86,8 @@ def open_translator(
             the run's.
         tag: For runs: as in `Tokenizer.with_tag`.
         task: For runs: as in `Translator`.
+        module: For runs with layers of your own: the Python file that defines
+            and registers them; it is imported.
         threads: For LiteRT: threads of one worker. Default: the number of
             cores.
         shortlist: For LiteRT: False ignores the shortlist of an export.
@@ -107,6 +111,7 @@ def open_translator(
             target_language=target_language,
             tag=tag,
             task=task,
+            module=module,
         )
     model = models[0]  # an export or an address
     place = model.path if isinstance(model, Export) else model
@@ -117,6 +122,7 @@ def open_translator(
         "target_language": target_language,
         "tag": tag,
         "task": task,
+        "module": module,
     }
     for name, value in for_runs.items():
         if value is not None:
@@ -147,6 +153,7 @@ def _open_runs(
     target_language: str | None,
     tag: str | None,
     task: Task | None,
+    module: str | os.PathLike | None,
 ) -> Translator:
     are_runs = all(isinstance(run, Run) for run in runs)
     if (
@@ -161,6 +168,8 @@ def _open_runs(
     dtype = dtype or "float32"
     check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     start_keras()
+    if module is not None:
+        import_file(module)
     tokenizer = runs[0].tokenizer
     if target_language is not None:
         tokenizer = tokenizer.translating_to(target_language)

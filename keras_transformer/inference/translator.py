@@ -2,8 +2,8 @@
 
 import copy
 import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
@@ -11,6 +11,7 @@ from keras_transformer.inference.backend import (
     Backend,
     EncodedPair,
     LocalBackend,
+    compute_batches,
 )
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
@@ -19,6 +20,7 @@ from keras_transformer.inference.records import (
     Translation,
     TranslationAttention,
 )
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support import fields
 from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
@@ -151,6 +153,39 @@ class Translator:
                 "an export. Open the run that it was made from."
             )
         return self.models[0]
+
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the model, its tokenizer and its search as a run.
+
+        `kt.open_translator`, all commands and `init_from` take the run. Only
+        the state of its training is not kept.
+
+        Args:
+            path: A new or empty folder.
+
+        Raises:
+            InputError: If there is not exactly one `Transformer` with a
+                `BeamSearch`, it is quantized, or the folder is not empty.
+        """
+        if len(self.models) != 1:
+            received = f"{len(self.models) or 'no'} Keras models"
+        elif not isinstance(self.search, BeamSearch):
+            received = f"{self.search}"
+        else:
+            Run.save(
+                path,
+                self.model,
+                self.tokenizer,
+                task=self.task,
+                search=self.search,
+                languages=self.languages,
+            )
+            return
+        raise InputError(
+            "A translator can be saved if it has one Keras model and a "
+            f"BeamSearch. Received: {received}. Copy the folder of an export; "
+            "save the models of an ensemble one by one."
+        )
 
     def __repr__(self) -> str:
         languages = " to ".join(x or "unknown" for x in self.languages)
@@ -351,19 +386,7 @@ class Translator:
         lengths = [len(x) for x in encoded]
         batches = self.backend.make_batches(lengths, tokens, largest)
 
-        def call(rows: Sequence[int]) -> list[Any]:
-            return function([pairs[row] for row in rows], workers)
-
-        results: list[Any] = [None] * len(pairs)
-        with ThreadPoolExecutor(workers) as pool:
-            run = map if workers == 1 else pool.map
-            # After an error, `pool.map` cancels the waiting batches.
-            for rows, values in zip(batches, run(call, batches), strict=True):
-                for row, value in zip(rows, values, strict=True):
-                    results[row] = value
-                if progress is not None:
-                    progress(len(rows))
-        return results
+        return compute_batches(function, pairs, batches, workers, progress)
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

@@ -146,6 +146,44 @@ class Run:
             run.save_request(request)
         return run
 
+    @classmethod
+    def save(
+        cls,
+        path: str | os.PathLike,
+        model: "Transformer",
+        tokenizer: Tokenizer,
+        step: int = 0,
+        **description: Any,
+    ) -> "Run":
+        """Writes a new run with the weights of a model.
+
+        Args:
+            path: A new or empty folder.
+            model: The model.
+            tokenizer: Its tokenizer.
+            step: The training step of its checkpoint.
+            **description: Further arguments of `create`.
+
+        Raises:
+            InputError: If the folder is not empty, or the model is quantized
+                or of a subclass of `Transformer`, which no configuration
+                describes.
+        """
+        from keras_transformer.model import Transformer
+        from keras_transformer.quantized import policy_to_save
+
+        is_quantized = policy_to_save(model) is not model.dtype_policy
+        if type(model) is not Transformer or is_quantized:
+            raise InputError(
+                "A model to save must be a keras_transformer.Transformer that "
+                f"is not quantized. Received: {type(model).__name__}"
+                f"{', quantized' * is_quantized}. Use model.save of Keras."
+            )
+        with files.atomic_folder(path) as folder:
+            run = cls.create(folder, model.config, tokenizer, **description)
+            run.save_checkpoint(model, step, max_to_keep=1)
+        return cls.open(path)
+
     @property
     def state_path(self) -> Path:
         """The training state."""
