@@ -12,7 +12,8 @@ _positive = functools.partial(fields.described, fields.POSITIVE_INTEGER)
 _non_negative = functools.partial(fields.described, fields.NON_NEGATIVE_INTEGER)
 _flag = functools.partial(fields.described, fields.BOOLEAN)
 _layer = functools.partial(
-    fields.described, fields.Rule(str | type, "a class, or its registered name")
+    fields.described,
+    fields.Rule(str | type, "a layer class, or its registered name"),
 )
 
 
@@ -147,18 +148,15 @@ class TransformerConfig:
         None,
     )
     attention_class: str = _layer(
-        "attention of every layer, registered with Keras: a subclass of "
-        "MultiHeadAttention",
+        "registered class of attention, a subclass of MultiHeadAttention",
         "keras_transformer>MultiHeadAttention",
     )
     feed_forward_class: str = _layer(
-        "feed-forward network of every layer, registered with Keras: a layer "
-        "with the arguments of FeedForward",
+        "registered class of the networks, a layer like FeedForward",
         "keras_transformer>FeedForward",
     )
     residual_class: str = _layer(
-        "wrapper of every sub-layer, registered with Keras: a subclass of "
-        "Residual, such as for a different order of normalization and dropout",
+        "registered class around every sub-layer, a subclass of Residual",
         "keras_transformer>Residual",
     )
 

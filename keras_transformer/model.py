@@ -67,8 +67,7 @@ class Transformer(_Model):
     Example:
 
     >>> import numpy as np, keras_transformer as kt
-    >>> config = kt.TransformerConfig.from_preset("tiny", vocab_size=100)
-    >>> model = kt.Transformer(config)
+    >>> model = kt.Transformer.from_preset("tiny", vocab_size=100)
     >>> source, target = np.array([[7, 8, 3]]), np.array([[2, 9]])
     >>> tuple(model({"source": source, "target": target}).shape)
     (1, 2, 100)
@@ -318,10 +317,9 @@ class Transformer(_Model):
         """Returns a new model of a preset, or a trained model.
 
         Args:
-            preset: A key of `kt.presets.PRESETS`, for a new model: `"base"`. Or
-                a run, which comes with its weights: a folder, `"en-de"`, or a
-                name on the Hugging Face Hub, as in `kt.open_translator`. A
-                folder that is named like a preset is `"./base"` or a `Path`.
+            preset: A key of `kt.presets.PRESETS`, for a new model; or the
+                folder or name of a run, as in `kt.open_translator`. A folder
+                that is named like a preset is `"./base"` or a `Path`.
             dtype: Keras dtype policy. Default: Keras' own.
             **architecture: Arguments of `TransformerConfig` that replace the
                 preset's, such as `vocab_size`. For a run only `dropout`.
@@ -329,13 +327,6 @@ class Transformer(_Model):
         Raises:
             InputError: If there is no such preset or run, or an argument is
                 invalid.
-
-        Example:
-
-        >>> import keras_transformer as kt
-        >>> model = kt.Transformer.from_preset("tiny", vocab_size=100)
-        >>> model.config.d_model
-        128
         """
         if isinstance(preset, str) and preset in PRESETS:
             config = TransformerConfig.from_preset(preset, **architecture)
@@ -359,6 +350,7 @@ class Transformer(_Model):
                 "The architecture of a trained model is fixed, except for "
                 f"dropout. Received: {', '.join(sorted(fixed))} with {preset}"
             )
-        model = cls(dataclasses.replace(run.config, **architecture), dtype=dtype)
+        config = dataclasses.replace(run.config, **architecture)
+        model = cls(config, dtype=dtype)
         load_weights(model, run.find_checkpoint())
         return model

@@ -1,5 +1,6 @@
 """A translator finds the same on every backend of Keras."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -8,7 +9,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from documents import ROOT, blocks
-from helpers import TENSORFLOW_ONLY
+from helpers import TENSORFLOW_ONLY, randomise, to_numpy
 from padded_search import numpy_engine
 
 import keras_transformer as kt
@@ -58,6 +59,49 @@ def test_the_search_is_the_same_on_every_backend():
     np.testing.assert_allclose(
         engine.log_probs(sources, targets) / penalty, found.scores[:, 0], 1e-4
     )
+
+
+def test_what_is_saved_is_opened(tmp_path):
+    texts = ["the cat sleeps", "die Katze schläft"]
+    tokenizer = kt.Tokenizer.train(texts, 290, tags=["<bt>"]).with_tag("bt")
+    sizes = dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9)
+    config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **sizes)
+    model = kt.Transformer(config)
+    randomise(model)
+    search = kt.BeamSearch(2, extra_length=3)
+    translator = kt.Translator(model, tokenizer, search, 2)
+    translator.languages = ("en", "de")
+    translator.save(tmp_path / "a")
+    opened = kt.open_translator(tmp_path / "a", num_translations=2)
+    assert opened.translate(texts) == translator.translate(texts)
+    assert opened.search == search and opened.languages == ("en", "de")
+    again = kt.Transformer.from_preset(tmp_path / "a", dropout=0.3)
+    assert again.config == dataclasses.replace(config, dropout=0.3)
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs))
+    with pytest.raises(kt.InputError, match="d_model"):
+        kt.Transformer.from_preset(tmp_path / "a", d_model=8)
+    with pytest.raises(kt.InputError, match="already contains a run"):
+        translator.save(tmp_path / "a")
+
+
+@pytest.mark.parametrize("change", ("two", "samples", "quantized", "subclass"))
+def test_what_cannot_be_saved(tmp_path, change):
+    tokenizer = kt.Tokenizer.train(["the cat sleeps"], 270)
+    sizes = dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9)
+    config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **sizes)
+    cls = type("Mine", (kt.Transformer,), {}) if change == "subclass" else None
+    model = (cls or kt.Transformer)(config)
+    if change == "quantized":
+        model.decoder.layers[0].feed_forward.inner.quantize("int8")
+    translator = kt.Translator(
+        [model, model] if change == "two" else model,
+        tokenizer,
+        kt.Sampling() if change == "samples" else None,
+    )
+    with pytest.raises(kt.InputError, match="Received: "):
+        translator.save(tmp_path / "a")
+    assert not list(tmp_path.iterdir())
 
 
 @TENSORFLOW_ONLY  # it is a program on JAX

@@ -8,7 +8,7 @@ import numpy as np
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import load_weights, step_of
 from keras_transformer.support.fields import check_values, integer_from
-from keras_transformer.support.files import check_free
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import start_keras
 
@@ -21,30 +21,32 @@ def average(
     By default it takes as many as training keeps; section 6.1: 5 for base, 20
     for big. The statistics of the new run list them as `averaged`.
     """
-    check_free(output)  # before the checkpoints are read
     paths = choose_checkpoints(run, last)
     start_keras()
     from keras_transformer.model import Transformer
 
-    model = Transformer(run.config)
-    sums = [np.zeros(weight.shape) for weight in model.weights]
-    for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
-        load_weights(model, path)
-        for total, weight in zip(sums, model.get_weights(), strict=True):
-            total += weight
-    model.set_weights([total / len(paths) for total in sums])
-    averaged = [path.name for path in paths]
-    return Run.save(
-        output,
-        model,
-        run.tokenizer,
-        step_of(paths[-1]),
-        task=run.task,
-        search=run.search,
-        languages=run.languages,
-        statistics={**run.statistics, "averaged": averaged},
-        request=run.request,
-    )
+    with atomic_folder(output) as folder:
+        model = Transformer(run.config)
+        sums = [np.zeros(weight.shape) for weight in model.weights]
+        for path in progress_bar(paths, desc="averaging", unit="checkpoint"):
+            load_weights(model, path)
+            for total, weight in zip(sums, model.get_weights(), strict=True):
+                total += weight
+        model.set_weights([total / len(paths) for total in sums])
+        averaged = [path.name for path in paths]
+        Run.create(
+            folder,
+            run.config,
+            run.tokenizer,
+            task=run.task,
+            search=run.search,
+            languages=run.languages,
+            statistics={**run.statistics, "averaged": averaged},
+            request=run.request,
+            model=model,
+            step=step_of(paths[-1]),
+        )
+    return Run.open(output)
 
 
 def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:

@@ -157,15 +157,6 @@ TargetLanguageFlag = Annotated[
     ),
 ]
 
-ModuleFlag = Annotated[
-    Path | None,
-    Parameter(
-        help="Python file to import, which registers the layers of your own "
-        "that the model has.",
-        group=_RARE_MODEL,
-    ),
-]
-
 
 @Parameter(name="*")
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -220,7 +211,6 @@ class ModelFlags:
     dtype: str | None = None
     target_language: TargetLanguageFlag = None
     tag: Annotated[str | None, Parameter(group=_RARE_MODEL)] = None
-    module: ModuleFlag = None
     no_shortlist: Annotated[bool, Parameter(group=_RARE_MODEL)] = False
 
     def open(
@@ -254,7 +244,6 @@ class ModelFlags:
             dtype=self.dtype,
             target_language=self.target_language,
             tag=self.tag,
-            module=self.module,
             shortlist=not self.no_shortlist,
             search=settings,
             num_translations=num_translations or 1,

@@ -13,7 +13,6 @@ from keras_transformer.config import TransformerConfig
 from keras_transformer.convert import FORMATS
 from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
-from keras_transformer.support.startup import import_file
 from keras_transformer.train.data.filters import PairFilters
 from keras_transformer.train.recipe import Recipe
 
@@ -84,7 +83,6 @@ def train(
     tokenizer: flags.TokenizerFlag = None,
     recipe: RecipeFlags = None,
     architecture: ArchitectureFlags = None,
-    module: flags.ModuleFlag = None,
     strategy: Annotated[
         Literal["auto", "single", "mirrored", "multiworker"], _DEVICES
     ] = "auto",
@@ -100,8 +98,6 @@ def train(
         strategy: Devices to train on.
         dry_run: Try three steps, report, and write nothing.
     """
-    if module is not None:
-        import_file(module)
     corpus = None
     if data or corpora or reading != flags.CorpusFlags():
         corpus = reading.open(data, corpora)
@@ -164,7 +160,6 @@ def average(
     *,
     output: Path,
     last: flags.PositiveInteger | None = None,
-    module: flags.ModuleFlag = None,
 ) -> None:
     """Average the last checkpoints of a run.
 
@@ -175,8 +170,6 @@ def average(
     """
     from keras_transformer.train import averaging
 
-    if module is not None:
-        import_file(module)
     mean = averaging.average(read_run(run), output, last)
     names = ", ".join(mean.statistics["averaged"])
     print(f"{mean.path} is the mean of {names}")

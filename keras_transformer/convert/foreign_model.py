@@ -14,7 +14,7 @@ from keras_transformer.convert.tensor_files import LazyTensors
 from keras_transformer.decoding.settings import BeamSearch
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import name_file
-from keras_transformer.support.files import check_free
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.support.logs import progress_bar
 from keras_transformer.support.startup import (
     quiet_tensorflow_import,
@@ -118,26 +118,26 @@ class ForeignModel:
         """Writes a run with the model in float32.
 
         Args:
-            path: As in `Run.save`.
+            path: As in `Run.create`.
             source: Language code of the source. Default: from the files.
             target: Language code of the target. Default: from the files.
 
         Raises:
             InputError: As in `load_model`, and if the folder is not empty.
         """
-        check_free(path)  # before the weights are read
         start_keras()
-        return Run.save(
-            path,
-            self.load_model("float32"),
-            self.tokenizer,
-            search=self.search,
-            languages=(
-                source or self.languages[0],
-                target or self.languages[1],
-            ),
-            statistics={"imported_from": self.system},
-        )
+        languages = source or self.languages[0], target or self.languages[1]
+        with atomic_folder(path) as folder:
+            Run.create(
+                folder,
+                self.config,
+                self.tokenizer,
+                search=self.search,
+                languages=languages,
+                statistics={"imported_from": self.system},
+                model=self.load_model("float32"),
+            )
+        return Run.open(path)
 
     def _converted_tensors(self) -> LazyTensors:
         """Returns weights by our names, and unknown tensors by their own."""

@@ -92,11 +92,7 @@ def require_tensorflow(purpose: str) -> None:
 
 
 def import_file(path: str | os.PathLike) -> None:
-    """Imports a Python file, which may import others in its folder.
-
-    Its classes are registered with Keras by
-    `@keras.saving.register_keras_serializable()`.
-    """
+    """Imports a Python file, which may import others in its folder."""
     path = Path(path)
     if path.suffix != ".py" or not path.is_file():
         raise InputError(

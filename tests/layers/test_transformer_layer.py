@@ -192,6 +192,7 @@ def test_only_pre_norm_has_a_final_norm(stack):
         (dict(residual_class=None), "residual_class"),
         (dict(residual_class=kt.layers.Residual()), "residual_class"),
         (dict(feed_forward_class=dict), "feed_forward_class"),
+        (dict(attention_class="a>B"), "^attention_class .* 'a>B'.* --module"),
     ),
 )
 def test_classes_that_cannot_be_used(arguments, name):
