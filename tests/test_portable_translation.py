@@ -61,22 +61,22 @@ def test_the_search_is_the_same_on_every_backend():
     )
 
 
+TOKENIZER = kt.Tokenizer.train(["a cat", "die Katze"], 280, tags=["<bt>"])
+SIZES = dict(vocab_size=TOKENIZER.vocab_size, max_length=9, num_layers=1)
+
+
 def test_what_is_saved_is_opened(tmp_path):
-    texts = ["the cat sleeps", "die Katze schläft"]
-    tokenizer = kt.Tokenizer.train(texts, 290, tags=["<bt>"]).with_tag("bt")
-    sizes = dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9)
-    config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **sizes)
-    model = kt.Transformer(config)
+    model = kt.Transformer.from_preset("tiny", **SIZES)
     randomise(model)
     search = kt.BeamSearch(2, extra_length=3)
-    translator = kt.Translator(model, tokenizer, search, 2)
+    translator = kt.Translator(model, TOKENIZER.with_tag("bt"), search)
     translator.languages = ("en", "de")
     translator.save(tmp_path / "a")
-    opened = kt.open_translator(tmp_path / "a", num_translations=2)
-    assert opened.translate(texts) == translator.translate(texts)
+    opened = kt.open_translator(tmp_path / "a")
+    assert opened.translate("a cat") == translator.translate("a cat")
     assert opened.search == search and opened.languages == ("en", "de")
     again = kt.Transformer.from_preset(tmp_path / "a", dropout=0.3)
-    assert again.config == dataclasses.replace(config, dropout=0.3)
+    assert again.config == dataclasses.replace(model.config, dropout=0.3)
     for ours, theirs in zip(again.weights, model.weights, strict=True):
         np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs))
     with pytest.raises(kt.InputError, match="d_model"):
@@ -85,22 +85,20 @@ def test_what_is_saved_is_opened(tmp_path):
         translator.save(tmp_path / "a")
 
 
+class Subclass(kt.Transformer):
+    pass
+
+
 @pytest.mark.parametrize("change", ("two", "samples", "quantized", "subclass"))
 def test_what_cannot_be_saved(tmp_path, change):
-    tokenizer = kt.Tokenizer.train(["the cat sleeps"], 270)
-    sizes = dict(num_layers=1, d_model=16, d_ff=24, num_heads=2, max_length=9)
-    config = kt.TransformerConfig(vocab_size=tokenizer.vocab_size, **sizes)
-    cls = type("Mine", (kt.Transformer,), {}) if change == "subclass" else None
-    model = (cls or kt.Transformer)(config)
+    cls = Subclass if change == "subclass" else kt.Transformer
+    model = cls.from_preset("tiny", **SIZES)
     if change == "quantized":
         model.decoder.layers[0].feed_forward.inner.quantize("int8")
-    translator = kt.Translator(
-        [model, model] if change == "two" else model,
-        tokenizer,
-        kt.Sampling() if change == "samples" else None,
-    )
+    models = [model] * (1 + (change == "two"))
+    search = kt.Sampling() if change == "samples" else kt.BeamSearch()
     with pytest.raises(kt.InputError, match="Received: "):
-        translator.save(tmp_path / "a")
+        kt.Translator(models, TOKENIZER, search).save(tmp_path / "a")
     assert not list(tmp_path.iterdir())
 
 

@@ -50,8 +50,8 @@ class Running(kt.layers.Residual):
         return self.norm(x + ops.cumsum(sublayer(x), axis=1))
 
 
-def made(policy="float32", **classes):
-    config = dataclasses.replace(CONFIG, **classes)
+def made(policy="float32", **changes):
+    config = dataclasses.replace(CONFIG, **changes)
     model = kt.Transformer(config, dtype=policy)
     randomise(model)
     return model
@@ -126,13 +126,9 @@ def test_logits_that_are_nan_raise():
 
 def test_a_model_of_short_texts_is_compared():
     short = dict(positional_encoding="learned", max_length=1)
-    config = dataclasses.replace(
-        CONFIG, **short, attention_class=PositionedAttention
-    )
-    StepDecoder(kt.Transformer(config), 1, 1)
-    config = dataclasses.replace(CONFIG, **short, residual_class=Running)
+    StepDecoder(made(**short, attention_class=PositionedAttention), 1, 1)
     with pytest.raises(ValueError, match="Running"):
-        StepDecoder(kt.Transformer(config), 1, 1)
+        StepDecoder(made(**short, residual_class=Running), 1, 1)
 
 
 def test_a_part_that_uses_positions_is_accepted():

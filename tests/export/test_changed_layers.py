@@ -44,17 +44,11 @@ def changed_translator(tokenizer, change):
     return kt.Translator(model, tokenizer, kt.BeamSearch(beam_size=1))
 
 
-@pytest.mark.parametrize(
-    ("change", "error"),
-    [
-        ("feed-forward", kt.InputError),
-        ("lora", RuntimeError),
-        ("quantized", RuntimeError),
-    ],
-)
-def test_a_different_model_is_not_written(tokenizer, tmp_path, change, error):
+@pytest.mark.parametrize("change", ["feed-forward", "lora", "quantized"])
+def test_a_different_model_is_not_written(tokenizer, tmp_path, change):
     translator = changed_translator(tokenizer, change)
-    with pytest.raises(error):
+    is_known = change == "feed-forward"
+    with pytest.raises(kt.InputError if is_known else RuntimeError):
         export.save_ctranslate2(translator, tmp_path / "model")
     assert not list(tmp_path.iterdir())
 
