@@ -21,6 +21,7 @@ _COLUMNS = (  # no flag is wrapped
 )
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
+_RARELY = Group("General" + RARE, sort_key=10)
 
 
 class _CommonFlags(DefaultFormatter):
@@ -58,7 +59,7 @@ def make_app(name: str, description: str) -> App:
             str, Parameter(show=False, allow_leading_hyphen=True)
         ],
         config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
-        module: Annotated[Path | None, Parameter(group=GENERAL)] = None,
+        module: Annotated[Path | None, Parameter(group=_RARELY)] = None,
         quiet: Annotated[bool, Parameter(group=GENERAL)] = False,
         help_all: Annotated[bool, Parameter(group=GENERAL)] = False,
     ) -> None:
