@@ -168,7 +168,8 @@ batches = kt.train.training_batches(
 )
 loss = kt.LabelSmoothedCrossEntropy(0.1, pad_id=model.config.pad_id)
 model.compile(keras.optimizers.Adam(1e-4), loss)
-model.fit(batches, steps_per_epoch=int(os.environ["STEPS"]), verbose=2)
+steps = int(os.environ["STEPS"])
+model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=2)
 tuned = kt.Translator(model, translator.tokenizer, translator.search)
 tuned.save("runs/tuned")
 
