@@ -98,8 +98,8 @@ with open(f"{FOLDER}/generation_config.json") as file:
 # %% [markdown]
 # ## In Python
 #
-# `kt.convert.load` returns a `Translator` without writing a run.
-# `kt.convert.read` returns what is in the folder before it reads the weights.
+# `kt.convert.read` returns what is in the folder before it reads the weights,
+# and `kt.open_translator` opens the run.
 
 # %%
 import keras_transformer as kt
@@ -108,7 +108,7 @@ found = kt.convert.read(FOLDER)
 found.system, found.differences()
 
 # %%
-translator = kt.convert.load(FOLDER)
+translator = kt.open_translator("runs/imported")
 translator(["I am a student.", "She reads a book."])
 
 # %% [markdown]
@@ -145,10 +145,37 @@ kt.plotting.translation_figure(attention, "cross")
 # The new run keeps the architecture and the search.
 
 # %% language="bash"
-# rm -rf runs/fine-tuned
+# rm -rf runs/fine-tuned runs/tuned
 # keras-transformer train embedded --init-from runs/imported \
 #     --steps $STEPS --output runs/fine-tuned
 # keras-transformer evaluate runs/fine-tuned --data embedded --split valid
+
+# %% [markdown]
+# Or use `fit`. `from_preset` returns the model of a run, here with dropout, and
+# `save` writes a run, which all commands take.
+
+# %%
+import keras
+
+model = kt.Transformer.from_preset("runs/imported", dropout=0.1)
+corpus = kt.train.open_corpus(["embedded"])
+batches = kt.train.training_batches(
+    corpus.pairs("train"),
+    translator.tokenizer,
+    seed=1,
+    batch_tokens=4096,
+    max_length=32,
+)
+loss = kt.LabelSmoothedCrossEntropy(0.1, pad_id=model.config.pad_id)
+model.compile(keras.optimizers.Adam(1e-4), loss)
+steps = int(os.environ["STEPS"])
+model.fit(batches, steps_per_epoch=steps, shuffle=False, verbose=2)
+tuned = kt.Translator(model, translator.tokenizer, translator.search)
+tuned.save("runs/tuned")
+
+# %% language="bash"
+# keras-transformer evaluate runs/tuned --data embedded \
+#     --source en --target de --split valid
 
 # %% [markdown]
 # ## Export
@@ -168,7 +195,7 @@ kt.plotting.translation_figure(attention, "cross")
 import tensorflow as tf
 import tensorflow_text  # noqa: F401
 
-model = tf.saved_model.load("runs/exported/en-de/1")
-outputs = model.signatures["serving_default"](text=tf.constant(texts))
+served = tf.saved_model.load("runs/exported/en-de/1")
+outputs = served.signatures["serving_default"](text=tf.constant(texts))
 exported = [text.decode() for text in outputs["translations"].numpy()[:, 0]]
 exported

@@ -84,6 +84,8 @@ def single_model_problems(translator: Translator) -> Iterator[str]:
         yield f"{len(translator.models)} models, an ensemble"
     if config.attention_window is not None:
         yield f"attention_window={config.attention_window}"
+    for name, layer_class in config.custom_sublayers.items():
+        yield f"{name}={layer_class}"
 
 
 def write_metadata(

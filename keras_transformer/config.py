@@ -11,6 +11,13 @@ from keras_transformer.support.errors import InputError
 _positive = functools.partial(fields.described, fields.POSITIVE_INTEGER)
 _non_negative = functools.partial(fields.described, fields.NON_NEGATIVE_INTEGER)
 _flag = functools.partial(fields.described, fields.BOOLEAN)
+_layer = functools.partial(
+    fields.described,
+    fields.Rule(str | type, "a layer class, or its registered name"),
+)
+
+
+_SUBLAYERS = ("attention_class", "feed_forward_class", "residual_class")
 
 
 class StackConfig(NamedTuple):
@@ -140,9 +147,28 @@ class TransformerConfig:
         "encoder's",
         None,
     )
+    attention_class: str = _layer(
+        "registered class of attention, a subclass of MultiHeadAttention",
+        "keras_transformer>MultiHeadAttention",
+    )
+    feed_forward_class: str = _layer(
+        "registered class of the networks, a layer like FeedForward",
+        "keras_transformer>FeedForward",
+    )
+    residual_class: str = _layer(
+        "registered class around every sub-layer, a subclass of Residual",
+        "keras_transformer>Residual",
+    )
 
     def __post_init__(self) -> None:
         fields.check_fields(self)
+        for name in _SUBLAYERS:
+            value = getattr(self, name)
+            if isinstance(value, type):
+                import keras
+
+                registered_name = keras.saving.get_registered_name(value)
+                object.__setattr__(self, name, registered_name)
         width, rest = divmod(self.d_model, self.num_heads)
         if rest and None in (self.d_k, self.d_v):
             raise InputError(
@@ -208,6 +234,12 @@ class TransformerConfig:
             d_v=self.num_heads * self.d_v // heads,
         )
 
+    @property
+    def custom_sublayers(self) -> dict[str, str]:
+        """Registered names of classes that are not the default, by field."""
+        values = {name: getattr(self, name) for name in _SUBLAYERS}
+        return {x: y for x, y in values.items() if y != getattr(type(self), x)}
+
     @classmethod
     def from_preset(
         cls, name: str, vocab_size: int | None = None, **overrides: Any
@@ -234,7 +266,7 @@ class TransformerConfig:
 
     @property
     def num_parameters(self) -> int:
-        """Trainable parameters of a `Transformer` with this architecture."""
+        """Trainable parameters of a `Transformer`, with default sub-layers."""
         d_model = self.d_model
         norm = 2 * d_model
 

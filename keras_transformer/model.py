@@ -4,6 +4,8 @@ Letters: B = batch, S = source length, T = target length, V = vocabulary,
 H = heads.
 """
 
+import dataclasses
+import os
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -14,7 +16,9 @@ from keras_transformer import layers
 from keras_transformer.config import StackConfig, TransformerConfig
 from keras_transformer.fit.keras_overrides import unlock
 from keras_transformer.masks import causal_mask, padding_mask
+from keras_transformer.presets import PRESETS
 from keras_transformer.quantized import policy_to_save
+from keras_transformer.support.errors import InputError
 
 if keras.backend.backend() == "tensorflow":
     from keras_transformer.fit.distributed_fit import DistributedFit as _Model
@@ -48,12 +52,6 @@ class Transformer(_Model):
 
     Args:
         config: The architecture.
-        attention_class: The attention of every layer: `MultiHeadAttention` or
-            a subclass. By default the paper's, as for the next two.
-        feed_forward_class: The feed-forward network of every layer:
-            `FeedForward` or a layer with its arguments.
-        residual_class: The wrapper of every sub-layer: `Residual` or a
-            subclass, e.g. for a different order of normalization and dropout.
         **kwargs: Arguments of `keras.Model`, e.g. `dtype="mixed_bfloat16"`.
 
     Call arguments:
@@ -68,21 +66,13 @@ class Transformer(_Model):
     Example:
 
     >>> import numpy as np, keras_transformer as kt
-    >>> config = kt.TransformerConfig.from_preset("tiny", vocab_size=100)
-    >>> model = kt.Transformer(config)
+    >>> model = kt.Transformer.from_preset("tiny", vocab_size=100)
     >>> source, target = np.array([[7, 8, 3]]), np.array([[2, 9]])
     >>> tuple(model({"source": source, "target": target}).shape)
     (1, 2, 100)
     """
 
-    def __init__(
-        self,
-        config: TransformerConfig,
-        attention_class: type | str = layers.MultiHeadAttention,
-        feed_forward_class: type | str = layers.FeedForward,
-        residual_class: type | str = layers.Residual,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, config: TransformerConfig, **kwargs: Any) -> None:
         super().__init__(**kwargs)
         self.config = config
         policy = self.dtype_policy
@@ -110,9 +100,9 @@ class Transformer(_Model):
                 activation=config.activation,
                 norm_first=config.norm_first,
                 epsilon=config.layer_norm_epsilon,
-                attention_class=attention_class,
-                feed_forward_class=feed_forward_class,
-                residual_class=residual_class,
+                attention_class=config.attention_class,
+                feed_forward_class=config.feed_forward_class,
+                residual_class=config.residual_class,
                 dtype=policy,
                 name=name,
             )
@@ -309,13 +299,57 @@ class Transformer(_Model):
             "dtype": keras.saving.serialize_keras_object(policy_to_save(self)),
             "config": self.config.to_dict(),
             "trainable": self.trainable,
-            **self.encoder.sublayer_names(),
         }
 
     @classmethod
-    def from_config(
-        cls, config: dict[str, Any], custom_objects: Any = None
-    ) -> "Transformer":
+    def from_config(cls, config: dict[str, Any]) -> "Transformer":
         config = {**config, "config": TransformerConfig(**config["config"])}
-        with keras.saving.custom_object_scope(custom_objects or {}):
-            return cls(**config)
+        return cls(**config)
+
+    @classmethod
+    def from_preset(
+        cls,
+        preset: str | os.PathLike,
+        dtype: str | None = None,
+        **architecture: Any,
+    ) -> "Transformer":
+        """Returns a new model of a preset, or a trained model.
+
+        Args:
+            preset: A key of `kt.presets.PRESETS`, for a new model; or the
+                folder or name of a run, as in `kt.open_translator`. A folder
+                that is named like a preset is `"./base"` or a `Path`.
+            dtype: Keras dtype policy. Default: Keras' own.
+            **architecture: Arguments of `TransformerConfig` that replace the
+                preset's, such as `vocab_size`. For a run only `dropout`.
+
+        Raises:
+            InputError: If there is no such preset or run, or an argument is
+                invalid.
+        """
+        if isinstance(preset, str) and preset in PRESETS:
+            config = TransformerConfig.from_preset(preset, **architecture)
+            return cls(config, dtype=dtype)
+        # Only a run needs what reads it.
+        from keras_transformer.inference.opening import read_run
+        from keras_transformer.runs.run_folder import find_folder
+        from keras_transformer.runs.weight_files import load_weights
+
+        folder = find_folder(preset)
+        if not folder.exists():
+            raise InputError(
+                f"must be one of {', '.join(PRESETS)}, or a run. Received: "
+                f"{preset}, which does not exist",
+                argument="preset",
+            )
+        run = read_run(folder)
+        fixed = architecture.keys() - {"dropout"}
+        if fixed:
+            raise InputError(
+                "The architecture of a trained model is fixed, except for "
+                f"dropout. Received: {', '.join(sorted(fixed))} with {preset}"
+            )
+        config = dataclasses.replace(run.config, **architecture)
+        model = cls(config, dtype=dtype)
+        load_weights(model, run.find_checkpoint())
+        return model

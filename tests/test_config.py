@@ -38,6 +38,9 @@ def test_defaults_are_the_base_model_of_the_paper():
         decoder_layers=None,
         decoder_heads=None,
         decoder_d_ff=None,
+        attention_class="keras_transformer>MultiHeadAttention",
+        feed_forward_class="keras_transformer>FeedForward",
+        residual_class="keras_transformer>Residual",
     )
     assert TransformerConfig.from_preset("base") == config
 

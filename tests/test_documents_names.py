@@ -86,6 +86,9 @@ def is_accepted(words):
         place = words.index("--config")
         missing = ARGUMENTS[words[0]].partition(" --")[0].split()
         words = [*words[:place], *words[place + 2 :], *missing]
+    if "--module" in words:  # of all commands
+        place = words.index("--module")
+        words = words[:place] + words[place + 2 :]
     try:
         _, arguments = parse(words)
     except CycloptsError as error:

@@ -249,10 +249,19 @@ def test_inputs_are_a_dict(model, inputs):
 def test_config_holds_the_arguments_of_init():
     model = small("mixed_bfloat16", positional_encoding="learned")
     config = model.get_config()
-    classes = {"attention_class", "feed_forward_class", "residual_class"}
-    own = {"name", "dtype", "config", "trainable"}
-    assert set(config) == own | classes
+    assert set(config) == {"name", "dtype", "config", "trainable"}
     copy = kt.Transformer.from_config(config)
     assert copy.config == model.config
     assert copy.dtype_policy.name == "mixed_bfloat16"
     assert [w.path for w in copy.weights] == [w.path for w in model.weights]
+
+
+def test_a_model_of_a_preset(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tiny").mkdir()
+    changes = dict(vocab_size=13, num_layers=1)
+    config = kt.Transformer.from_preset("tiny", **changes).config
+    assert config == kt.TransformerConfig.from_preset("tiny", **changes)
+    for name, received in (("./tiny", "config.json"), ("a", "tiny, .*: a, ")):
+        with pytest.raises(kt.InputError, match=received):
+            kt.Transformer.from_preset(name)

@@ -1,5 +1,6 @@
 """A translator finds the same on every backend of Keras."""
 
+import dataclasses
 import os
 import subprocess
 import sys
@@ -9,7 +10,7 @@ import keras
 import numpy as np
 import pytest
 from documents import ROOT, blocks
-from helpers import TENSORFLOW_ONLY, to_numpy
+from helpers import TENSORFLOW_ONLY, randomise, to_numpy
 from padded_search import numpy_engine
 from random_models import random_translator
 
@@ -122,6 +123,47 @@ def test_exports_and_imports_without_tensorflow(tmp_path, monkeypatch):
             np.testing.assert_allclose(
                 to_numpy(value), to_numpy(weights[name]), atol=1e-6
             )
+
+
+TOKENIZER = kt.Tokenizer.train(["a cat", "die Katze"], 280, tags=["<bt>"])
+SIZES = dict(vocab_size=TOKENIZER.vocab_size, max_length=9, num_layers=1)
+
+
+def test_what_is_saved_is_opened(tmp_path):
+    model = kt.Transformer.from_preset("tiny", **SIZES)
+    randomise(model)
+    search = kt.BeamSearch(2, extra_length=3)
+    translator = kt.Translator(model, TOKENIZER.with_tag("bt"), search)
+    translator.languages = ("en", "de")
+    translator.save(tmp_path / "a")
+    opened = kt.open_translator(tmp_path / "a")
+    assert opened.translate("a cat") == translator.translate("a cat")
+    assert opened.search == search and opened.languages == ("en", "de")
+    again = kt.Transformer.from_preset(tmp_path / "a", dropout=0.3)
+    assert again.config == dataclasses.replace(model.config, dropout=0.3)
+    for ours, theirs in zip(again.weights, model.weights, strict=True):
+        np.testing.assert_array_equal(to_numpy(ours), to_numpy(theirs))
+    with pytest.raises(kt.InputError, match="d_model"):
+        kt.Transformer.from_preset(tmp_path / "a", d_model=8)
+    with pytest.raises(kt.InputError, match="already contains a run"):
+        translator.save(tmp_path / "a")
+
+
+class Subclass(kt.Transformer):
+    pass
+
+
+@pytest.mark.parametrize("change", ("two", "samples", "quantized", "subclass"))
+def test_what_cannot_be_saved(tmp_path, change):
+    cls = Subclass if change == "subclass" else kt.Transformer
+    model = cls.from_preset("tiny", **SIZES)
+    if change == "quantized":
+        model.decoder.layers[0].feed_forward.inner.quantize("int8")
+    models = [model] * (1 + (change == "two"))
+    search = kt.Sampling() if change == "samples" else kt.BeamSearch()
+    with pytest.raises(kt.InputError, match="Received: "):
+        kt.Translator(models, TOKENIZER, search).save(tmp_path / "a")
+    assert not list(tmp_path.iterdir())
 
 
 @TENSORFLOW_ONLY  # it is a program on JAX

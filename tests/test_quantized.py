@@ -31,9 +31,9 @@ class Gated(layers.FeedForward):
 
 def transformer(policy="float32", **changes):
     config = kt.TransformerConfig(
-        vocab_size=13, num_layers=1, d_model=8, d_ff=16, num_heads=2
+        vocab_size=13, num_layers=1, d_model=8, d_ff=16, num_heads=2, **changes
     )
-    model = kt.Transformer(config, dtype=policy, **changes)
+    model = kt.Transformer(config, dtype=policy)
     randomise(model)
     return model
 

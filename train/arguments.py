@@ -15,6 +15,7 @@ from keras_transformer.inference.opening import read_run
 from keras_transformer.presets import PRESETS
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.startup import start_keras
 from keras_transformer.text import Tokenizer, open_tokenizer
 from keras_transformer.train.data.corpus import Corpus
 from keras_transformer.train.data.prepared import PreparedCorpus
@@ -133,6 +134,12 @@ class TrainingArguments:
             metric = corpus.task.default_metrics[0]
             corpus.task.check_metrics(corpus.target, [metric])
         config = self.config_with(self.resolved_tokenizer)
+        if config.custom_sublayers:
+            start_keras()
+            from keras_transformer.layers.transformer_layer import find_class
+
+            for name, layer_class in config.custom_sublayers.items():
+                find_class(layer_class, name)
         if self.initial_run is None:
             return
         self.initial_run.find_checkpoint()  # raises if there is none

@@ -34,7 +34,7 @@ def average(
                 total += weight
         model.set_weights([total / len(paths) for total in sums])
         averaged = [path.name for path in paths]
-        mean = Run.create(
+        Run.create(
             folder,
             run.config,
             run.tokenizer,
@@ -43,8 +43,9 @@ def average(
             languages=run.languages,
             statistics={**run.statistics, "averaged": averaged},
             request=run.request,
+            model=model,
+            step=step_of(paths[-1]),
         )
-        mean.save_checkpoint(model, step_of(paths[-1]), max_to_keep=1)
     return Run.open(output)
 
 

@@ -13,6 +13,7 @@ from cyclopts.help.specs import DescriptionColumn
 from keras_transformer.cli.flags import RARE
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.files import read_yaml
+from keras_transformer.support.startup import import_file
 
 _COLUMNS = (  # no flag is wrapped
     ColumnSpec(NameRenderer(30), style="cyclopts.name", max_width=30),
@@ -20,6 +21,7 @@ _COLUMNS = (  # no flag is wrapped
 )
 # The flags that every command has, and those without a command.
 GENERAL = Group("General", sort_key=9)
+_RARELY = Group("General" + RARE, sort_key=10)
 
 
 class _CommonFlags(DefaultFormatter):
@@ -31,7 +33,7 @@ class _CommonFlags(DefaultFormatter):
 
 
 def make_app(name: str, description: str) -> App:
-    """Returns an app whose commands all have --config, --quiet, --help-all.
+    """Returns an app whose commands share these flags.
 
     Call it with `run_app`.
     """
@@ -57,6 +59,7 @@ def make_app(name: str, description: str) -> App:
             str, Parameter(show=False, allow_leading_hyphen=True)
         ],
         config: Annotated[Path | None, Parameter(group=GENERAL)] = None,
+        module: Annotated[Path | None, Parameter(group=_RARELY)] = None,
         quiet: Annotated[bool, Parameter(group=GENERAL)] = False,
         help_all: Annotated[bool, Parameter(group=GENERAL)] = False,
     ) -> None:
@@ -64,6 +67,7 @@ def make_app(name: str, description: str) -> App:
 
         Args:
             config: YAML file with the values of flags that are not given.
+            module: Python file to import, which registers layers of your own.
             quiet: Show no progress bars.
             help_all: Show all flags and exit.
         """
@@ -77,13 +81,15 @@ def make_app(name: str, description: str) -> App:
             file = Dict(values, source=str(config), use_commands_as_keys=False)
             app.config = (file, _check_not_empty)
             # cyclopts would ignore them.
-            general = {"config", "quiet", "help-all", "help_all"}
+            general = {"config", "module", "quiet", "help-all", "help_all"}
             for key in values:
                 if key in app or key in general:
                     raise InputError(
                         f"{config} must contain flags of one command only. "
                         f"Received: {key}"
                     )
+        if module:
+            import_file(module)
         try:
             app(tokens)
         except InputError as error:

@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from keras_transformer import __version__
 from keras_transformer.convert import hub
@@ -15,15 +15,9 @@ from keras_transformer.convert.from_opennmt_tf import read_opennmt_tf
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.files import locked
-from keras_transformer.support.startup import (
-    explain_missing_packages,
-    start_keras,
-)
+from keras_transformer.support.startup import explain_missing_packages
 
-if TYPE_CHECKING:
-    from keras_transformer.inference.translator import Translator
-
-__all__ = ["FORMATS", "ForeignModel", "load", "read"]
+__all__ = ["FORMATS", "ForeignModel", "read"]
 
 logger = logging.getLogger(__name__)
 
@@ -40,33 +34,6 @@ FORMATS = {
     "marian": Format(read_marian, ["*.npz", "*decoder.yml"]),
     "opennmt-tf": Format(read_opennmt_tf, ["ckpt*.index", "avg/ckpt*.index"]),
 }
-
-
-def load(
-    model: str | os.PathLike,
-    format: str | None = None,
-    target_language: str | None = None,
-    dtype: str | None = None,
-    revision: str | None = None,
-) -> "Translator":
-    """Returns a translator with another system's model.
-
-    Args:
-        model: As in `read`.
-        format: As in `read`.
-        target_language: As in `read`.
-        dtype: Dtype policy of the model, as in `Run.load_model`.
-        revision: As in `read`.
-
-    Raises:
-        InputError: If the model cannot be read.
-    """
-    start_keras()
-    from keras_transformer.inference.translator import Translator
-
-    foreign = read(model, format, target_language, revision)
-    loaded = foreign.load_model(dtype)
-    return Translator(loaded, foreign.tokenizer, foreign.search)
 
 
 def read(

@@ -124,15 +124,15 @@ class ForeignModel:
         """
         languages = source or self.languages[0], target or self.languages[1]
         with atomic_folder(path) as folder:
-            run = Run.create(
+            Run.create(
                 folder,
                 self.config,
                 self.tokenizer,
                 search=self.search,
                 languages=languages,
                 statistics={"imported_from": self.system},
+                model=self.load_model("float32"),
             )
-            run.save_checkpoint(self.load_model("float32"), 0, max_to_keep=1)
         return Run.open(path)
 
     def _converted_tensors(self) -> LazyTensors:

@@ -16,6 +16,7 @@ import numpy as np
 from keras import ops
 
 from keras_transformer.decoding import operations, parts
+from keras_transformer.support.errors import InputError
 
 # The largest difference that is accepted, relative to the largest logit. On CPU
 # the rounding of right code, in models up to base, makes 3e-6 in float32, 1e-2
@@ -52,7 +53,7 @@ class StepDecoder:
         layers: The decoder's layers, each a `parts.PreparedLayer`.
 
     Raises:
-        ValueError: If steps compute something different from `call`.
+        InputError: If steps compute something different from `call`.
 
     Example:
 
@@ -173,7 +174,7 @@ class StepDecoder:
 
 
 def compare_steps(model: Any) -> None:
-    """Raises ValueError if a replaced part of a model needs more than a step.
+    """Raises InputError if a replaced part of a model needs more than a step.
 
     Logits after three random tokens are compared.
     """
@@ -191,7 +192,7 @@ def compare_steps(model: Any) -> None:
     # `not`, because any comparison with NaN is False.
     if not difference <= _TOLERANCES[model.compute_dtype] * largest:
         names = sorted(x.__name__ for x in replaced)
-        raise ValueError(
+        raise InputError(
             "Step by step, this model must compute what it computes for all "
             f"positions at once. Received: {', '.join(names)}, with logits "
             f"up to {largest:.2g} that differ by {difference:.2g}. See "

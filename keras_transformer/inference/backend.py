@@ -2,8 +2,9 @@
 
 import abc
 import math
-from collections.abc import Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
@@ -20,6 +21,9 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer
 from keras_transformer.text.normalization import without_blank
+
+if TYPE_CHECKING:
+    from keras_transformer.inference.translator import Translator
 
 
 class EncodedPair(NamedTuple):
@@ -255,3 +259,40 @@ class LocalBackend(Backend):
             )
             scores.append(score)
         return scores
+
+
+def in_batches(
+    translator: "Translator",
+    function: Callable[[Sequence[Any], int], list[Any]],
+    pairs: Sequence[Any],
+    encoded: Sequence[Any],
+    batch_tokens: int | None = None,
+    workers: int | None = None,
+    progress: Callable[[int], Any] | None = None,
+) -> list[Any]:
+    """Calls a function with at least as many batches as workers.
+
+    The arguments after `encoded` are those of `Translator.translate`.
+    """
+    tokens = translator.batch_tokens if batch_tokens is None else batch_tokens
+    workers = translator.workers if workers is None else workers
+    is_count = fields.POSITIVE_INTEGER
+    fields.check_values(is_count, batch_tokens=tokens, workers=workers)
+    workers = min(workers, len(pairs)) or 1
+    largest = min(translator.max_batch_size, math.ceil(len(pairs) / workers))
+    lengths = [len(x) for x in encoded]
+    batches = translator.backend.make_batches(lengths, tokens, largest)
+
+    def call(rows: Sequence[int]) -> list[Any]:
+        return function([pairs[row] for row in rows], workers)
+
+    results: list[Any] = [None] * len(pairs)
+    with ThreadPoolExecutor(workers) as pool:
+        run = map if workers == 1 else pool.map
+        # After an error, `pool.map` cancels the waiting batches.
+        for rows, values in zip(batches, run(call, batches), strict=True):
+            for row, value in zip(rows, values, strict=True):
+                results[row] = value
+            if progress is not None:
+                progress(len(rows))
+    return results

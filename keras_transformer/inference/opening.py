@@ -18,6 +18,7 @@ from keras_transformer.runs.run_folder import INCLUDED, Run, find_folder
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.support.startup import (
+    import_file,
     require_tensorflow,
     start_keras,
 )
@@ -58,6 +59,7 @@ def open_translator(
     target_language: str | None = None,
     tag: str | None = None,
     task: Task | None = None,
+    module: str | os.PathLike | None = None,
     threads: int | None = None,
     shortlist: bool = True,
 ) -> Translator:
@@ -84,6 +86,8 @@ def open_translator(
             the run's.
         tag: For runs: as in `Tokenizer.with_tag`.
         task: For runs: as in `Translator`.
+        module: For runs with layers of your own: the Python file that defines
+            and registers them; it is imported.
         threads: For LiteRT: threads of one worker. Default: the number of
             cores.
         shortlist: For LiteRT: False ignores the shortlist of an export.
@@ -97,70 +101,53 @@ def open_translator(
         path if str(path).startswith(_SERVERS) else read_folder(path)
         for path in paths
     ]
-    if len(models) != 1 or isinstance(models[0], Run):
-        return _open_runs(
-            models,
-            search=search,
-            num_translations=num_translations,
-            checkpoint=checkpoint,
-            dtype=dtype,
-            target_language=target_language,
-            tag=tag,
-            task=task,
-        )
-    model = models[0]  # an export or an address
-    place = model.path if isinstance(model, Export) else model
-    advice = use_run(place)
-    for_runs = {
-        "checkpoint": checkpoint,
-        "dtype": dtype,
-        "target_language": target_language,
-        "tag": tag,
-        "task": task,
-    }
-    for name, value in for_runs.items():
-        if value is not None:
-            raise InputError(
-                f"is only available for runs. Received: {value!r:.80} for "
-                f"{place}. {advice}",
-                argument=name,
+    if len(models) == 1 and not isinstance(models[0], Run):
+        model = models[0]  # an export or an address
+        place = model.path if isinstance(model, Export) else model
+        advice = use_run(place)
+        for_runs = {
+            "checkpoint": checkpoint,
+            "dtype": dtype,
+            "target_language": target_language,
+            "tag": tag,
+            "task": task,
+            "module": module,
+        }
+        for name, value in for_runs.items():
+            if value is not None:
+                raise InputError(
+                    f"is only available for runs. Received: {value!r:.80} for "
+                    f"{place}. {advice}",
+                    argument=name,
+                )
+        if isinstance(model, Export) and model.format == "litert":
+            return _open_litert(
+                model, search, num_translations, threads, shortlist
             )
-    if isinstance(model, Export) and model.format == "litert":
-        return _open_litert(model, search, num_translations, threads, shortlist)
-    if search is not None:
-        raise InputError(
-            "A SavedModel keeps the search that it was exported with. "
-            f"Received: {search} for {place}. {advice}"
-        )
-    if not isinstance(model, Export):
-        return connect(model, num_translations)
-    require_tensorflow("SavedModels")
-    return open_saved_model(model, num_translations)
-
-
-def _open_runs(
-    runs: Sequence[Run],
-    search: Search | None,
-    num_translations: int | None,
-    checkpoint: str | int | None,
-    dtype: str | None,
-    target_language: str | None,
-    tag: str | None,
-    task: Task | None,
-) -> Translator:
-    are_runs = all(isinstance(run, Run) for run in runs)
+        if search is not None:
+            raise InputError(
+                "A SavedModel keeps the search that it was exported with. "
+                f"Received: {search} for {place}. {advice}"
+            )
+        if not isinstance(model, Export):
+            return connect(model, num_translations)
+        require_tensorflow("SavedModels")
+        return open_saved_model(model, num_translations)
     if (
-        not are_runs
-        or len({(run.tokenizer_digest, run.task.name) for run in runs}) != 1
+        not all(isinstance(x, Run) for x in models)
+        or len({(run.tokenizer_digest, run.task.name) for run in models}) != 1
     ):
-        places = [str(getattr(run, "path", run)) for run in runs]
+        places = [str(getattr(run, "path", run)) for run in models]
         raise InputError(
             "Several models must be runs with the same task and tokenizer. "
             f"Received: {', '.join(places) or 'no run'}"
         )
+    if module is not None:
+        import_file(module)
     dtype = dtype or "float32"
     check_values(one_of("float32", "bfloat16", "float16"), dtype=dtype)
     start_keras()
+    runs = models
     tokenizer = runs[0].tokenizer
     if target_language is not None:
         tokenizer = tokenizer.translating_to(target_language)

@@ -1,9 +1,8 @@
 """`Translator`: translates texts with any model."""
 
 import copy
-import math
+import os
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from keras_transformer.decoding.settings import BeamSearch, Search
@@ -11,6 +10,7 @@ from keras_transformer.inference.backend import (
     Backend,
     EncodedPair,
     LocalBackend,
+    in_batches,
 )
 from keras_transformer.inference.engine import Engine
 from keras_transformer.inference.records import (
@@ -19,8 +19,9 @@ from keras_transformer.inference.records import (
     Translation,
     TranslationAttention,
 )
-from keras_transformer.support import fields
+from keras_transformer.runs.run_folder import Run
 from keras_transformer.support.errors import InputError
+from keras_transformer.support.files import atomic_folder
 from keras_transformer.tasks import Task, TranslationTask
 from keras_transformer.text import Tokenizer, read_texts, split_sentences
 from keras_transformer.text.documents import SplitDocument
@@ -152,6 +153,36 @@ class Translator:
             )
         return self.models[0]
 
+    def save(self, path: str | os.PathLike) -> None:
+        """Writes the model, its tokenizer and its search as a run.
+
+        `kt.open_translator`, all commands and `init_from` take the run.
+
+        Args:
+            path: A new or empty folder.
+
+        Raises:
+            InputError: If the folder is not empty, the search draws samples, or
+                the model is an export, an ensemble, of a subclass or quantized.
+        """
+        is_search = isinstance(self.search, BeamSearch)
+        if len(self.models) != 1 or not is_search:
+            raise InputError(
+                "A translator to save must have one Keras model and a "
+                f"BeamSearch. Received: {len(self.models)} models and "
+                f"{self.search}. Copy the folder of an export."
+            )
+        with atomic_folder(path) as folder:
+            Run.create(
+                folder,
+                self.model.config,
+                self.tokenizer,
+                task=self.task,
+                search=self.search,
+                languages=self.languages,
+                model=self.model,
+            )
+
     def __repr__(self) -> str:
         languages = " to ".join(x or "unknown" for x in self.languages)
         return f"{type(self).__name__}({languages}, search={self.search})"
@@ -223,8 +254,8 @@ class Translator:
         prefixes = self.backend.encode_prefixes(prefixes)
         pairs = list(map(EncodedPair, texts, sources, prefixes))
         translate = self.backend.translate
-        translations = self._in_batches(
-            translate, pairs, sources, batch_tokens, workers, progress
+        translations = in_batches(
+            self, translate, pairs, sources, batch_tokens, workers, progress
         )
         differ = self.task.numbers_differ
         translations = [
@@ -330,40 +361,7 @@ class Translator:
         targets = self.backend.encode_targets(targets)
         pairs = list(map(EncodedPair, texts, sources, targets))
         score = self.backend.score
-        return pairs, self._in_batches(score, pairs, targets, **options)
-
-    def _in_batches(
-        self,
-        function: Callable[[Sequence[Any], int], list[Any]],
-        pairs: Sequence[Any],
-        encoded: Sequence[Any],
-        batch_tokens: int | None = None,
-        workers: int | None = None,
-        progress: Callable[[int], Any] | None = None,
-    ) -> list[Any]:
-        """Calls a function with at least as many batches as workers."""
-        tokens = self.batch_tokens if batch_tokens is None else batch_tokens
-        workers = self.workers if workers is None else workers
-        is_count = fields.POSITIVE_INTEGER
-        fields.check_values(is_count, batch_tokens=tokens, workers=workers)
-        workers = min(workers, len(pairs)) or 1
-        largest = min(self.max_batch_size, math.ceil(len(pairs) / workers))
-        lengths = [len(x) for x in encoded]
-        batches = self.backend.make_batches(lengths, tokens, largest)
-
-        def call(rows: Sequence[int]) -> list[Any]:
-            return function([pairs[row] for row in rows], workers)
-
-        results: list[Any] = [None] * len(pairs)
-        with ThreadPoolExecutor(workers) as pool:
-            run = map if workers == 1 else pool.map
-            # After an error, `pool.map` cancels the waiting batches.
-            for rows, values in zip(batches, run(call, batches), strict=True):
-                for row, value in zip(rows, values, strict=True):
-                    results[row] = value
-                if progress is not None:
-                    progress(len(rows))
-        return results
+        return pairs, in_batches(self, score, pairs, targets, **options)
 
     def attention(self, text: Any, hypothesis: int = 0) -> TranslationAttention:
         """Returns the attention of every layer while a text is translated.

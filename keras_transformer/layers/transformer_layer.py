@@ -13,6 +13,7 @@ from keras_transformer.layers.residual import Residual
 from keras_transformer.layers.restricted_attention import (
     RestrictedSelfAttention,
 )
+from keras_transformer.support.errors import InputError
 
 
 class TransformerLayer(SameShape):
@@ -49,14 +50,16 @@ class TransformerLayer(SameShape):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        self.attention_class = _find_class(attention_class)
-        self.feed_forward_class = _find_class(feed_forward_class)
-        self.residual_class = _find_class(residual_class)
+        find = find_class
+        self.attention_class = find(attention_class, "attention_class")
+        self.feed_forward_class = find(feed_forward_class, "feed_forward_class")
+        self.residual_class = find(residual_class, "residual_class")
         is_ours = self.attention_class is MultiHeadAttention
         if attention_window is not None and not is_ours:
-            raise ValueError(
-                "attention_window needs MultiHeadAttention as attention_class. "
-                f"Received: attention_class={self.attention_class}"
+            raise InputError(
+                "needs MultiHeadAttention as attention_class. Received: "
+                f"{attention_window} with {self.attention_class}",
+                argument="attention_window",
             )
 
     def _build_self_attention(self, shape: tuple, causal: bool) -> None:
@@ -147,15 +150,11 @@ class TransformerLayer(SameShape):
             x, sublayer=self.feed_forward, training=training
         )
 
-    def sublayer_names(self) -> dict[str, str]:
-        """Returns the names that Keras registered the three classes by."""
-        name_of = keras.saving.get_registered_name
-        names = ("attention_class", "feed_forward_class", "residual_class")
-        return {name: name_of(getattr(self, name)) for name in names}
-
     def get_config(self) -> dict[str, Any]:
         arguments = arguments_of(self, TransformerLayer)
-        return super().get_config() | arguments | self.sublayer_names()
+        for name in ("attention_class", "feed_forward_class", "residual_class"):
+            arguments[name] = keras.saving.get_registered_name(arguments[name])
+        return super().get_config() | arguments
 
 
 class Stack(TransformerLayer):
@@ -203,16 +202,24 @@ class Stack(TransformerLayer):
         return {**super().get_config(), "num_layers": self.num_layers}
 
 
-def _find_class(layer_class: type | str) -> type:
-    """Returns a class, or the class that Keras registered by a name."""
+def find_class(layer_class: type | str, argument: str) -> type:
+    """Returns a class, or the class that Keras registered by a name.
+
+    Args:
+        layer_class: A subclass of `keras.Layer`, or its registered name.
+        argument: The argument that the error names.
+
+    Raises:
+        InputError: If the class is not a layer, or its file is not imported.
+    """
     cls = layer_class
     if isinstance(layer_class, str):
         cls = keras.saving.get_registered_object(layer_class)
-    if not (isinstance(cls, type) and issubclass(cls, keras.layers.Layer)):
-        raise ValueError(
-            "attention_class, feed_forward_class and residual_class must be "
-            "layers, or names of layers that are registered with "
-            "@keras.saving.register_keras_serializable() and imported. "
-            f"Received: {layer_class!r}"
+    if not (isinstance(cls, type) and issubclass(cls, keras.Layer)):
+        raise InputError(
+            "must be a layer that @keras.saving.register_keras_serializable() "
+            f"registers. Received: {layer_class!r}. Import the file that "
+            "defines it, in commands with --module FILE.py.",
+            argument=argument,
         )
     return cls

@@ -117,8 +117,10 @@ class Run:
         languages: tuple[str | None, str | None] = (None, None),
         statistics: Mapping[str, Any] | None = None,
         request: Mapping[str, Any] | None = None,
+        model: "Transformer | None" = None,
+        step: int = 0,
     ) -> "Run":
-        """Writes the description and the tokenizer of a new run.
+        """Writes a new run, with the weights of a model if there is one.
 
         Args:
             path: The folder; `files.atomic_folder` completes it.
@@ -129,6 +131,9 @@ class Run:
             languages: Codes of source and target.
             statistics: Numbers and origin of the training data.
             request: The arguments of its training, if any.
+            model: A model with this architecture. InputError if it is of a
+                subclass, or quantized.
+            step: The training step of the model.
         """
         Path(path, "checkpoints").mkdir(parents=True)
         tokenizer.save_files(path)
@@ -144,6 +149,17 @@ class Run:
         run = cls.open(path)
         if request is not None:
             run.save_request(request)
+        if model is not None:
+            from keras_transformer.model import Transformer
+            from keras_transformer.quantized import policy_to_save
+
+            is_quantized = policy_to_save(model) is not model.dtype_policy
+            if type(model) is not Transformer or is_quantized:
+                raise InputError(
+                    "A run needs a Transformer, without quantization. Received:"
+                    f" {type(model)}. Use `model.save` of Keras."
+                )
+            run.save_checkpoint(model, step, max_to_keep=1)
         return run
 
     @property

@@ -1,6 +1,7 @@
 """Starting: quiet imports, backends, the extras of packages, cores."""
 
 import contextlib
+import importlib
 import math
 import os
 import sys
@@ -87,6 +88,18 @@ def require_tensorflow(purpose: str) -> None:
             f"{purpose} need Keras on TensorFlow. Received: the backend "
             f"{backend}. Set KERAS_BACKEND=tensorflow before Keras is imported."
         )
+
+
+def import_file(path: str | os.PathLike) -> None:
+    """Imports a Python file, which may import others in its folder."""
+    path = Path(path)
+    if path.suffix != ".py" or not path.is_file():
+        raise InputError(
+            f"must be a Python file. Received: {path}", argument="module"
+        )
+    start_keras()
+    sys.path.insert(0, str(path.resolve().parent))
+    importlib.import_module(path.stem)
 
 
 def available_cores() -> int:

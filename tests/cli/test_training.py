@@ -1,9 +1,12 @@
 import dataclasses
+import sys
 import types
 
+import keras
+import numpy as np
 import pytest
 import yaml
-from commands import write_corpus
+from commands import check_error, write_corpus
 
 import keras_transformer as kt
 from keras_transformer.presets import PRESETS
@@ -149,3 +152,37 @@ def test_presets_lists_every_preset_beside_the_paper(run_cli):
     assert rows["base"][5:8] == ["65M,", "4.92,", "25.8"]
     assert rows["big"][4:8] == ["300,000", "213M,", "4.33,", "26.4"]
     assert rows["tiny"][2:8] == ["2,000", "4,096", "1,000", "-", "for", "the"]
+
+
+OWN_LAYER = """
+import keras
+import keras_transformer as kt
+
+@keras.saving.register_keras_serializable(package="own")
+class Uniform(kt.layers.MultiHeadAttention):
+    def unnormalized_scores(self, query, key, positions):
+        return 0.0 * super().unnormalized_scores(query, key, positions)
+"""
+
+
+def test_a_layer_of_ones_own(run_cli, trained, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    file, run = tmp_path / "own_layer.py", tmp_path / "run"
+    module = ("--module", file)
+    check_error(run_cli("presets", *module), "module must", "own_layer.py")
+    file.write_text(OWN_LAYER)
+    train = ("train", "--config", trained.run / "train.yaml", "--output", run)
+    train += ("--attention-class", "own>Uniform")
+    check_error(run_cli(*train), "--attention-class", "own>Uniform", "--module")
+    assert not run.exists()
+    assert run_cli(*train, *module).code == 0
+    # As in a new process.
+    keras.saving.get_custom_objects().pop("own>Uniform")
+    del sys.modules["own_layer"]
+    translate = ("translate", run, "--input", file)
+    check_error(run_cli(*translate), "own>Uniform", "--module")
+    assert run_cli(*translate, *module).code == 0
+    model = kt.open_translator(run, module=file).model
+    source, target = np.array([[5, 6, 7, 3]]), np.array([[2]])
+    (scores,) = model.attention_scores(source, target).encoder
+    np.testing.assert_allclose(scores, 0.25, atol=1e-6)

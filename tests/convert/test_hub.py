@@ -173,11 +173,12 @@ def test_a_model_is_imported_once(server, model, tmp_path, capsys):
     assert translator.languages == ("en", "fra")
     server.models.clear()
     assert find_folder(f"hf:{NAME}") == cache / NAME
-    run, expected = read_run(NAME), convert.load(model)
+    run, expected = read_run(NAME), convert.read(model)
     assert run.search == expected.search
     assert run.tokenizer.files() == expected.tokenizer.files()
     weights = run.load_model().get_weights()
-    for ours, theirs in zip(weights, expected.model.get_weights(), strict=True):
+    expected = expected.load_model().get_weights()
+    for ours, theirs in zip(weights, expected, strict=True):
         np.testing.assert_array_equal(ours, theirs)
     assert capsys.readouterr().out == ""
 

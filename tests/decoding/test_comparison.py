@@ -16,6 +16,7 @@ CONFIG = kt.TransformerConfig(
 )
 
 
+@keras.saving.register_keras_serializable()
 class CountingAttention(kt.layers.MultiHeadAttention):
     """Numbers queries by their place in the tensor, not by `positions`."""
 
@@ -25,6 +26,7 @@ class CountingAttention(kt.layers.MultiHeadAttention):
         return super().attend(query, key, value, *arguments)
 
 
+@keras.saving.register_keras_serializable()
 class PositionedAttention(kt.layers.MultiHeadAttention):
     """The same, by `positions`."""
 
@@ -34,6 +36,7 @@ class PositionedAttention(kt.layers.MultiHeadAttention):
         return super().project_query(query, positions)
 
 
+@keras.saving.register_keras_serializable()
 class Convolution(kt.layers.FeedForward):
     """Reads the position before."""
 
@@ -41,13 +44,15 @@ class Convolution(kt.layers.FeedForward):
         return super().call(x + ops.roll(x, 1, axis=1))
 
 
+@keras.saving.register_keras_serializable()
 class Running(kt.layers.Residual):
     def call(self, x, sublayer, training=None):
         return self.norm(x + ops.cumsum(sublayer(x), axis=1))
 
 
-def made(policy="float32", **classes):
-    model = kt.Transformer(CONFIG, dtype=policy, **classes)
+def made(policy="float32", **changes):
+    config = dataclasses.replace(CONFIG, **changes)
+    model = kt.Transformer(config, dtype=policy)
     randomise(model)
     return model
 
@@ -67,6 +72,7 @@ def test_a_part_that_needs_all_positions_raises(policy, classes):
         StepDecoder(model, 5, 1)
 
 
+@keras.saving.register_keras_serializable()
 class BiasByPlaces(kt.layers.MultiHeadAttention):
     """Adds a bias per place of a query in the tensor, at first 0."""
 
@@ -80,7 +86,8 @@ class BiasByPlaces(kt.layers.MultiHeadAttention):
 
 
 def test_the_current_weights_are_compared():
-    model = kt.Transformer(CONFIG, attention_class=BiasByPlaces)
+    config = dataclasses.replace(CONFIG, attention_class=BiasByPlaces)
+    model = kt.Transformer(config)
     StepDecoder(model, 5, 1)  # as long as the bias is 0
     for layer in model.decoder.layers:
         layer.self_attention.bias.assign(np.eye(3, 8))
@@ -88,6 +95,7 @@ def test_the_current_weights_are_compared():
         StepDecoder(model, 5, 1)
 
 
+@keras.saving.register_keras_serializable()
 class FartherPast(kt.layers.MultiHeadAttention):
     """ALiBi. In a step, the distance to the past is one too large."""
 
@@ -103,7 +111,8 @@ class FartherPast(kt.layers.MultiHeadAttention):
 
 def test_distances_that_are_off_by_one_raise():
     keras.utils.set_random_seed(0)
-    model = kt.Transformer(CONFIG, attention_class=FartherPast)
+    config = dataclasses.replace(CONFIG, attention_class=FartherPast)
+    model = kt.Transformer(config)
     with pytest.raises(ValueError, match="FartherPast"):
         StepDecoder(model, 5, 1)
 
@@ -116,14 +125,10 @@ def test_logits_that_are_nan_raise():
 
 
 def test_a_model_of_short_texts_is_compared():
-    config = dataclasses.replace(
-        CONFIG, positional_encoding="learned", max_length=1
-    )
-    classes = dict(attention_class=PositionedAttention)
-    StepDecoder(kt.Transformer(config, **classes), 1, 1)
+    short = dict(positional_encoding="learned", max_length=1)
+    StepDecoder(made(**short, attention_class=PositionedAttention), 1, 1)
     with pytest.raises(ValueError, match="Running"):
-        model = kt.Transformer(config, residual_class=Running)
-        StepDecoder(model, 1, 1)
+        StepDecoder(made(**short, residual_class=Running), 1, 1)
 
 
 def test_a_part_that_uses_positions_is_accepted():

@@ -27,7 +27,8 @@ CONFIG = kt.TransformerConfig(**SMALL)
 
 
 def random_model(config=CONFIG, policy="float32", **classes):
-    model = kt.Transformer(config, dtype=policy, **classes)
+    config = dataclasses.replace(config, **classes)
+    model = kt.Transformer(config, dtype=policy)
     randomise(model)
     return model
 
@@ -235,11 +236,13 @@ def test_own_keys_and_masks_that_are_added():
     np.testing.assert_allclose(to_numpy(found), to_numpy(expected), atol=1e-5)
 
 
+@keras.saving.register_keras_serializable()
 class GatedFeedForward(kt.layers.FeedForward):
     def call(self, x):
         return super().call(x) * ops.sigmoid(x)
 
 
+@keras.saving.register_keras_serializable()
 class PreNorm(kt.layers.Residual):
     needs_final_norm = True
 
@@ -247,6 +250,7 @@ class PreNorm(kt.layers.Residual):
         return x + 2.0 * sublayer(self.norm(x))
 
 
+@keras.saving.register_keras_serializable()
 class SharpAttention(kt.layers.MultiHeadAttention):
     def attend(self, query, key, *arguments):
         return super().attend(query, 3.0 * key, *arguments)
@@ -290,6 +294,7 @@ class Doubled(kt.Transformer):
         return 2.0 * super().call(inputs, training)
 
 
+@keras.saving.register_keras_serializable()
 class DoubledAttention(kt.layers.MultiHeadAttention):
     def call(self, query, memory, *masks, **named):
         return 2.0 * super().call(query, memory, *masks, **named)
@@ -314,7 +319,7 @@ def model_with(part):
     if part is Doubled:
         return Doubled(CONFIG)
     if part is DoubledAttention:
-        return kt.Transformer(CONFIG, attention_class=part)
+        return random_model(attention_class=part)
     model = random_model()
     if part is SkippingDecoder:
         model.decoder.__class__ = part

@@ -7,13 +7,13 @@ import pytest
 import yaml
 from random_models import (
     MARIAN,
+    imported,
     model_inputs,
     random_translator,
     table_vocabulary,
 )
 
 import keras_transformer as kt
-from keras_transformer import convert
 from keras_transformer.export import save_huggingface, writing
 from keras_transformer.export import to_hugging_face as writer
 from keras_transformer.support.errors import InputError
@@ -62,7 +62,7 @@ def test_the_same_logits_there_and_back(
     fields = dict(layer_norm_epsilon=1e-5, num_layers=1) | fields
     translator = random_translator(tokenizer, **fields)
     path = save_huggingface(translator, tmp_path / "model")
-    back = convert.load(path, "huggingface")
+    back = imported(path, "huggingface")
     expected = logits(translator, TEXTS, translator)
     found = logits(back, TEXTS, translator)
     assert np.abs(expected).max() > 1
@@ -70,17 +70,17 @@ def test_the_same_logits_there_and_back(
 
 
 def test_an_imported_model_is_written_unchanged(folder, unverified, tmp_path):
-    back = convert.load(folder, "huggingface")
+    back = imported(folder, "huggingface")
     again = save_huggingface(back, tmp_path / "again")
     vocabularies = [(x / "vocab.json").read_bytes() for x in (folder, again)]
     assert vocabularies[0] == vocabularies[1]
-    returned = named_weights(convert.load(again, "huggingface").model)
+    returned = named_weights(imported(again, "huggingface").model)
     for name, value in named_weights(back.model).items():
         np.testing.assert_array_equal(value, returned[name])
 
 
 def test_a_trained_model(translator, folder, pairs):
-    back = convert.load(folder, "huggingface")
+    back = imported(folder, "huggingface")
     assert back(list(pairs)) == list(pairs.values())
     difference = logits(back, TEXTS, translator) - logits(
         translator, TEXTS, translator
@@ -95,7 +95,7 @@ def test_vocabularies_with_tables(tokenizer, unverified, tmp_path, separate):
     translator = random_translator(vocabulary, **fields)
     path = save_huggingface(translator, tmp_path / "model")
     assert (path / "target_vocab.json").exists() == separate
-    back = convert.load(path, "huggingface", "deu").tokenizer
+    back = imported(path, "huggingface", "deu").tokenizer
     for name in ("source", "target"):
         found, side = getattr(back, name), getattr(vocabulary, name)
         ids = range(side.vocab_size)
@@ -155,7 +155,7 @@ def test_dtypes(translator, unverified, tmp_path, dtype, tolerance):
     numbers = translator.model.count_params()
     assert 2 * numbers < size < 2.1 * numbers + 10_000
     difference = logits(
-        convert.load(path, "huggingface"), TEXTS, translator
+        imported(path, "huggingface"), TEXTS, translator
     ) - logits(translator, TEXTS, translator)
     assert 1e-4 < np.abs(difference).max() < tolerance
 

@@ -34,6 +34,14 @@ MARIAN = {
 }
 
 
+def imported(*arguments):
+    """Returns a translator with the model that `kt.convert.read` reads."""
+    foreign = kt.convert.read(*arguments)
+    return kt.Translator(
+        foreign.load_model(), foreign.tokenizer, foreign.search
+    )
+
+
 def random_translator(tokenizer, search=None, **fields):
     """Returns a translator with random weights; default: a greedy one."""
     sizes = dict(vocab_size=tokenizer.vocab_size)

@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 from marian_folder import END, PAD, change
 from pieces import demo_lines
+from random_models import imported
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
@@ -45,7 +46,7 @@ class Case:
                 folder / "pytorch_model.bin",
                 _use_new_zipfile_serialization=container == "zip",
             )
-        self.translator = kt.convert.load(folder, "huggingface")
+        self.translator = imported(folder, "huggingface")
         self.model = transformers.MarianMTModel.from_pretrained(
             folder, dtype=torch.float32
         ).eval()
@@ -63,7 +64,7 @@ def balance(folder):
     # Otherwise a token of a tied embedding is its own likeliest successor.
     tensors["model.decoder.layers.0.final_layer_norm.weight"][::2] *= -1
     marian_folder.write_tensors(folder, tensors)
-    model = kt.convert.load(folder, "huggingface").model
+    model = imported(folder, "huggingface").model
     ids = np.random.default_rng(0).integers(6, 150, [2, 32, 9])
     logits = model({"source": ids[0], "target": ids[1]}).numpy()
     mean = logits.mean((0, 1))

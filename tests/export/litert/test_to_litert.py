@@ -69,6 +69,7 @@ def test_other_dtypes(tokenizer, tmp_path, policy):
         save_litert(translator, tmp_path / "model")
 
 
+@keras.saving.register_keras_serializable()
 class OtherFeedForward(kt.layers.FeedForward):
     """Computes a different function, with operations that LiteRT has."""
 
@@ -79,7 +80,8 @@ class OtherFeedForward(kt.layers.FeedForward):
 @pytest.mark.slow
 def test_a_larger_beam_and_a_feed_forward_of_another_class(tokenizer, tmp_path):
     config = random_translator(tokenizer, num_layers=1).model.config
-    model = kt.Transformer(config, feed_forward_class=OtherFeedForward)
+    config = dataclasses.replace(config, feed_forward_class=OtherFeedForward)
+    model = kt.Transformer(config)
     # The search has enough candidates, whatever it bans.
     search = kt.BeamSearch(6, no_repeat_ngram=1)
     translator = kt.Translator(model, tokenizer, search, 6)

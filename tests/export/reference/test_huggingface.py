@@ -5,6 +5,7 @@ import pytest
 from documents import blocks
 from random_models import (
     MARIAN,
+    imported,
     model_inputs,
     random_translator,
     table_vocabulary,
@@ -12,7 +13,6 @@ from random_models import (
 from tokenizer_texts import odd_texts
 
 import keras_transformer as kt
-from keras_transformer import convert
 from keras_transformer.export import save_huggingface
 
 torch = pytest.importorskip("torch", reason="needs PyTorch")
@@ -60,7 +60,7 @@ def test_logits(tokenizer, tmp_path, name):
     for file in (tmp_path / "model").glob("*"):
         if not (tmp_path / "again" / file.name).exists():
             file.rename(tmp_path / "again" / file.name)
-    check_logits(convert.load(tmp_path / "again", "huggingface"), model)
+    check_logits(imported(tmp_path / "again", "huggingface"), model)
 
 
 @pytest.fixture(scope="module")
