@@ -35,8 +35,6 @@ logger = logging.getLogger(__name__)
 # Overflowing float16 gradients halve the loss scale. Below this scale they are
 # NaN rather than too large.
 _LOWEST_LOSS_SCALE = 2.0**-30
-_SECONDS_BETWEEN_LINES = 60
-_SECONDS_BETWEEN_READINGS = 1
 COLUMNS = """
 step loss nll perplexity learning_rate gradient_norm tokens_per_second
 val_loss val_nll val_perplexity val_score
@@ -57,17 +55,14 @@ class StepCounter(keras.callbacks.Callback):
 
     def on_epoch_begin(self, epoch: int, logs: dict | None = None) -> None:
         self._first: tuple[float, float] | None = None
-        self._read_at = -math.inf  # seconds
         self._added: dict[str, float] = {}
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
         self.step += 1
         self._added["step"] = self.step
-        now = time.monotonic()
-        # JAX takes milliseconds to give the state of the model.
-        is_due = now >= self._read_at + _SECONDS_BETWEEN_READINGS
-        if is_due or self.is_last_of_epoch(batch):
-            self._read_speed(now)
+        # Not after each update: JAX takes milliseconds to show the state.
+        if self._first is None or self.is_last_of_epoch(batch):
+            self._read_speed()
         logs.update(self._added)
         if self.step >= self.last_step:
             self.model.stop_training = True
@@ -77,17 +72,17 @@ class StepCounter(keras.callbacks.Callback):
         is_last = batch + 1 == self.params["steps"]
         return is_last or self.step >= self.last_step
 
-    def _read_speed(self, now: float) -> None:
+    def _read_speed(self) -> None:
         # On JAX and PyTorch Keras' mean, over sequences, has the same name.
         loss = [m for m in self.model.metrics if m.name == "loss"][-1]
         tokens = float(loss.count.numpy())
+        now = time.monotonic()
         if self._first is None:
             self._first = (tokens, now)
         first_tokens, start = self._first
         if now > start:
             rate = (tokens - first_tokens) / (now - start)
             self._added["tokens_per_second"] = rate
-        self._read_at = now
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
         logs.update(self._added)
@@ -216,7 +211,7 @@ class ValidationScore(keras.callbacks.Callback):
 
 
 class Progress(keras.callbacks.Callback):
-    """Logs a line per epoch; shows a bar on a terminal, else a line per minute.
+    """Logs a line per epoch; shows a bar on a terminal.
 
     Keras' `ProgbarLogger` shows no remaining time of the run, and fills log
     files with its updates.
@@ -235,28 +230,13 @@ class Progress(keras.callbacks.Callback):
             unit="step",
             dynamic_ncols=True,
         )
-        self._first_step = None
-        self._last_line = time.monotonic()
 
     def on_train_batch_end(self, batch: int, logs: dict) -> None:
+        self._bar.set_postfix_str(f"loss {logs['loss']:.3f}", refresh=False)
         self._bar.update()
-        if self._first_step is None:  # it included the compilation
-            self._first_step = self.counter.step
-            self._start = time.monotonic()
-        if not self._bar.disable:
-            rate = logs.get("tokens_per_second", 0.0)
-            text = f"loss {logs['loss']:.3f}, {rate:,.0f} tokens/s"
-            self._bar.set_postfix_str(text, refresh=False)
-        elif time.monotonic() >= self._last_line + _SECONDS_BETWEEN_LINES:
-            self._report(logs)
 
     def on_epoch_end(self, epoch: int, logs: dict) -> None:
-        self._report(logs)
-
-    def _report(self, logs: dict) -> None:
-        step = self.counter.step
-        last_step = self.counter.last_step
-        words = [f"step {step:,}/{last_step:,}"]
+        words = [f"step {self.counter.step:,}/{self.counter.last_step:,}"]
         for name, label, form in (
             ("loss", "loss", ".3f"),
             ("perplexity", "perplexity", ".2f"),
@@ -267,14 +247,8 @@ class Progress(keras.callbacks.Callback):
         ):
             if name in logs:
                 words.append(f"{label} {logs[name]:{form}}")
-        now = time.monotonic()
-        if self._first_step < step < last_step:
-            seconds = (now - self._start) / (step - self._first_step)
-            left = self._bar.format_interval(seconds * (last_step - step))
-            words.append(f"left {left}")
         with self._bar.external_write_mode():  # the line is above the bar
             logger.info("  ".join(words))
-        self._last_line = now
 
     def on_train_end(self, logs: dict | None = None) -> None:
         self._bar.close()

@@ -46,11 +46,7 @@ class Devices:
         return f"1 replica, on {device}"
 
     def scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which a model is created."""
-        return contextlib.nullcontext()
-
-    def fit_scope(self) -> contextlib.AbstractContextManager:
-        """Returns the context in which a model is fitted."""
+        """Returns the context in which a model is created and fitted."""
         return contextlib.nullcontext()
 
     def check(self, recipe: Recipe) -> None:
@@ -100,30 +96,23 @@ class JaxDevices(Devices):
     """One device on JAX, or all local ones, which share each batch."""
 
     def __init__(self, strategy: str) -> None:
-        import jax
-
-        devices = jax.local_devices()
-        self.rows_multiple = 1 if strategy == "single" else len(devices)
-        self._platform = devices[0].platform.upper()
+        devices = keras.distribution.list_devices()  # "gpu:0" and so on
+        self._devices = devices[:1] if strategy == "single" else devices
+        self.rows_multiple = len(self._devices)
 
     def describe(self) -> str:
-        if self.rows_multiple == 1:
-            return f"1 replica, on {self._platform}:0"
-        return f"{self.rows_multiple} replicas, on all {self._platform}s"
+        count = self.rows_multiple
+        names = ", ".join(self._devices).upper()
+        return f"{count} replica{'s'[: count > 1]}, on {names}"
 
     def scope(self) -> contextlib.AbstractContextManager:
-        if self.rows_multiple == 1:
-            return contextlib.nullcontext()
-        return keras.distribution.DataParallel().scope()
-
-    def fit_scope(self) -> contextlib.AbstractContextManager:
-        return self.scope()
+        return keras.distribution.DataParallel(devices=self._devices).scope()
 
     def check(self, recipe: Recipe) -> None:
         super().check(recipe)
         flag = "--xla_gpu_deterministic_ops=true"
         flags = os.environ.get("XLA_FLAGS", "")
-        is_gpu = self._platform == "GPU"
+        is_gpu = self._devices[0].startswith("gpu")
         if recipe.deterministic and is_gpu and flag not in flags:
             raise InputError(
                 f"needs XLA_FLAGS={flag} in the environment, with JAX on a "

@@ -78,10 +78,7 @@ def fit(
         while counter.step < recipe.steps and not stopping.is_exhausted():
             epoch, done = divmod(counter.step, recipe.steps_per_epoch)
             batches = _training_batches(data, recipe, devices, counter.step)
-            with (
-                devices.fit_scope(),
-                checkpoints.delayed_signals(worker.count),
-            ):
+            with devices.scope(), checkpoints.delayed_signals(worker.count):
                 model.fit(
                     devices.for_fit(batches),
                     validation_data=valid,
@@ -127,7 +124,7 @@ def try_steps(
     for number in range(1 + _DRY_STEPS):
         if number == 1:  # the first step compiles
             start = time.monotonic()
-        with devices.fit_scope():
+        with devices.scope():
             model.fit(
                 devices.for_fit(batches),
                 steps_per_epoch=1,

@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import keras
 import numpy as np
@@ -114,7 +114,10 @@ def _from_texts(
         batch_tokens=batch_tokens,
         max_length=max_length,
         seed=seed,
-        rows_multiple=1 if keras.backend.backend() == "jax" else None,
+        # XLA compiles each shape; the devices share the rows.
+        rows_multiple=len(keras.distribution.list_devices())
+        if keras.backend.backend() == "jax"
+        else None,
     )
     return for_fit(batches)
 
@@ -186,17 +189,29 @@ class Batches(keras.utils.PyDataset):
 
     def __getitem__(self, index: int) -> Batch:
         with self._lock:
-            source, labels = self._find(self.start + index)
+            pool, number = self._find(self.start + index)
+        begin, rows, length = pool.cuts[number]
+        texts = pool.texts[begin : begin + rows]
+        if self.rows_multiple is None:
+            rows = texts.size
+        tokenizer = self._tokenizer
+        pad_id = tokenizer.pad_id
+        source = np.full((rows, length), pad_id, np.int32)
+        labels = source.copy()
+        pool.copy(texts, source, tokenizer.source_eos_id)
+        pool.copy(texts + 1, labels, tokenizer.eos_id)
         # The decoder's input is the labels, shifted right by one position.
         # Without `where` it would contain the end token before padding.
-        target = np.full_like(labels, self._tokenizer.bos_id)
+        target = np.full_like(labels, tokenizer.bos_id)
         target[:, 1:] = labels[:, :-1]
-        pad_id = self._tokenizer.pad_id
         target = np.where(labels != pad_id, target, pad_id)
         return {"source": source, "target": target}, labels
 
-    def _find(self, index: int) -> tuple[np.ndarray, np.ndarray]:
-        """Returns sources and labels of a batch, counted from the first."""
+    def _find(self, index: int) -> tuple["_Pool", int]:
+        """Returns the pool of a batch, counted from the first, and its place.
+
+        The place is negative: from the end.
+        """
         while not self._batch_ends or self._batch_ends[-1] <= index:
             self._count_next_pool()
         pool = bisect.bisect(self._batch_ends, index)
@@ -207,35 +222,31 @@ class Batches(keras.utils.PyDataset):
             if exists and needed not in self._pools:
                 future = self._executor.submit(self._read, needed)
                 self._pools[needed] = future
-        batches = self._pools[pool].result()
-        return batches[index - self._batch_ends[pool]]  # from the end
+        return self._pools[pool].result(), index - self._batch_ends[pool]
 
     def _count_next_pool(self) -> None:
         pool = len(self._batch_ends)
         if self.seed is None and pool == self.num_pools:
             raise IndexError("There are no further batches")
-        runs = self._cut(self._lengths[self._draw(pool)])
         before = self._batch_ends[-1] if pool else 0
-        self._batch_ends.append(before + sum(run.batches for run in runs))
+        cuts = self._cut(self._lengths[self._draw(pool)])
+        self._batch_ends.append(before + len(cuts))
 
-    def _read(self, pool: int) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Returns sources and labels of the batches of a pool."""
+    def _read(self, pool: int) -> "_Pool":
         places = self._draw(pool)
         lengths = self._lengths[places]
-        batches = pools.read_batches(
-            self._shards,
-            self._tokenizer,
-            places,
-            lengths,
-            runs=self._cut(lengths),
-            fill=self.rows_multiple is not None,
-        )
-        if self.seed is None:
-            return batches
-        keys = pools.random_numbers(len(batches), self.seed, pool, 1)
-        return [batches[i] for i in np.argsort(keys, kind="stable")]
+        cuts = self._cut(lengths)
+        if self.seed is not None:
+            keys = pools.random_numbers(len(cuts), self.seed, pool, 1)
+            cuts = [cuts[i] for i in np.argsort(keys, kind="stable")]
+        forwards = np.argsort(places)  # in the order of the files
+        ids, offsets = pools.read_texts(self._shards, places[forwards])
+        texts = np.empty_like(forwards)
+        texts[forwards] = 2 * np.arange(places.size)
+        longest_first = np.argsort(self.max_length - lengths, kind="stable")
+        return _Pool(ids, offsets, texts[longest_first], cuts)
 
-    def _cut(self, lengths: np.ndarray) -> list[pools.Run]:
+    def _cut(self, lengths: np.ndarray) -> list[pools.Cut]:
         return pools.cut_pool(
             lengths, self.batch_tokens, self.max_length, self.rows_multiple
         )
@@ -261,6 +272,25 @@ class Batches(keras.utils.PyDataset):
         size, count = self._sizes[part], self._counts[part]
         within = number * size + places - (ends[part] - size)
         return (np.cumsum(self._counts)[part] - count) + within % count
+
+
+class _Pool(NamedTuple):
+    """The ids of pairs, in the order of the files."""
+
+    ids: np.ndarray  # of all texts: source, target, source, ...
+    offsets: np.ndarray  # the begin of each text, and the end of the last
+    texts: np.ndarray  # the sources of pairs, from the longest pair down
+    cuts: list[pools.Cut]  # the batches, in random order
+
+    def copy(self, texts: np.ndarray, padded: np.ndarray, eos_id: int) -> None:
+        """Copies texts with end tokens into rows of padding, `[B, L]`."""
+        begins = self.offsets[texts][:, None]
+        sizes = self.offsets[texts + 1][:, None] - begins
+        columns = np.arange(padded.shape[1])
+        # Behind the end of a text are the ids of the next one.
+        ids = self.ids.take(begins + columns, mode="clip")
+        np.copyto(padded[: texts.size], ids, where=columns < sizes)
+        padded[np.arange(texts.size), sizes[:, 0]] = eos_id
 
 
 def for_fit(batches: Batches) -> "Batches | tf.data.Dataset":

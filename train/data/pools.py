@@ -1,8 +1,6 @@
-"""Pools of pairs: drawn in a random order, read, sorted by length, cut, padded.
+"""Pools of N pairs: drawn in a random order, cut into batches, read."""
 
-Letters: N = pairs in a pool, B = pairs in a batch, L = padded length.
-"""
-
+import bisect
 import hashlib
 import math
 from collections.abc import Sequence
@@ -10,7 +8,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from keras_transformer.text import Tokenizer
 from keras_transformer.train.data.encoding import TokenShard
 
 # With a vocabulary of 8k, 12% to 14% of a batch is padding. A ratio of 1.25
@@ -65,18 +62,12 @@ def permute(places: np.ndarray, size: int, *seed: int) -> np.ndarray:
     return result.astype(np.int64)
 
 
-class Run(NamedTuple):
-    """Successive batches with the same padded length."""
+class Cut(NamedTuple):
+    """A batch of a pool, whose pairs are sorted from the longest down."""
 
-    length: int
-    rows: int  # of a batch; the last one of a pool may have fewer
-    begin: int  # the first pair, and the end of the last
-    end: int
-
-    @property
-    def batches(self) -> int:
-        """Number of batches."""
-        return -(-(self.end - self.begin) // self.rows)
+    begin: int  # the first pair
+    rows: int  # the number of pairs; fewer may be left for the last batch
+    length: int  # padded
 
 
 def cut_pool(
@@ -84,68 +75,26 @@ def cut_pool(
     batch_tokens: int,
     max_length: int,
     rows_multiple: int | None = None,
-) -> list[Run]:
+) -> list[Cut]:
     """Cuts pairs, with the lengths `[N]` of their longer sides, into batches.
 
-    Pairs are taken from the longest down. A batch takes as many as fit when
-    they are padded to the bucket of its first and longest one.
+    A batch takes as many pairs as fit when they are padded to the bucket of
+    its first and longest one; see `Batches` for `rows_multiple`.
     """
     buckets = bucket_lengths(max_length)
-    at_most = np.cumsum(np.bincount(lengths, minlength=max_length + 1))
-    runs, begin = [], 0
-    for length, shorter in zip(
-        buckets[::-1], [*buckets[-2::-1], 0], strict=True
-    ):
+    longest_first = np.sort(lengths)[::-1]
+    cuts, begin = [], 0
+    while begin < lengths.size:
+        length = buckets[bisect.bisect_left(buckets, longest_first[begin])]
         rows = batch_tokens // (2 * length)
         if rows_multiple is not None:
             rows = max(rows // rows_multiple, 1) * rows_multiple
-        longer = lengths.size - int(at_most[shorter])  # than the next bucket
-        if longer > begin:
-            end = begin + -(-(longer - begin) // rows) * rows
-            runs.append(Run(length, rows, begin, min(end, lengths.size)))
-            begin = end
-    return runs
+        cuts.append(Cut(begin, rows, length))
+        begin += rows
+    return cuts
 
 
-def read_batches(
-    shards: Sequence[TokenShard],
-    tokenizer: Tokenizer,
-    places: np.ndarray,
-    lengths: np.ndarray,
-    runs: Sequence[Run],
-    fill: bool,
-) -> list[tuple[np.ndarray, np.ndarray]]:
-    """Returns sources and labels of the batches of a pool, int32 `[B, L]`.
-
-    `places` are the pairs, `[N]`, and `lengths` the lengths of their longer
-    sides. `fill` makes all batches of a run full, with rows of padding.
-    """
-    # Sorting small unsigned integers takes linear time.
-    order = np.argsort(lengths.max() - lengths, kind="stable")
-    places = places[order]
-    # Read in the order of the files.
-    forwards = np.argsort(places)
-    ids, offsets = _read_texts(shards, places[forwards])
-    texts = np.empty_like(forwards)
-    texts[forwards] = 2 * np.arange(places.size)
-    end_ids = tokenizer.source_eos_id, tokenizer.eos_id
-    batches = []
-    for run in runs:
-        rows = run.batches * run.rows if fill else run.end - run.begin
-        own = texts[run.begin : run.end]
-        source, labels = (
-            _pad(
-                ids, offsets, own + side, (rows, run.length), eos_id, tokenizer
-            )
-            for side, eos_id in enumerate(end_ids)
-        )
-        for first in range(0, rows, run.rows):
-            batch = slice(first, first + run.rows)
-            batches.append((source[batch], labels[batch]))
-    return batches
-
-
-def _read_texts(
+def read_texts(
     shards: Sequence[TokenShard], places: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
     """Returns the ids of pairs at ascending places, and offsets of texts."""
@@ -162,23 +111,3 @@ def _read_texts(
         flat.append(ids[index])
         sizes.append(size)
     return np.concatenate(flat), np.cumsum(np.concatenate(sizes))
-
-
-def _pad(
-    ids: np.ndarray,
-    offsets: np.ndarray,
-    texts: np.ndarray,
-    shape: tuple[int, int],
-    eos_id: int,
-    tokenizer: Tokenizer,
-) -> np.ndarray:
-    """Returns texts with end tokens as an int32 array of a shape."""
-    begins = offsets[texts][:, None]
-    sizes = offsets[texts + 1][:, None] - begins
-    columns = np.arange(shape[1])
-    padded = np.full(shape, tokenizer.pad_id, np.int32)
-    # Places behind the end of a text have ids of the next one.
-    rows = ids.take(begins + columns, mode="clip")
-    np.copyto(padded[: texts.size], rows, where=columns < sizes)
-    padded[np.arange(texts.size), sizes[:, 0]] = eos_id
-    return padded

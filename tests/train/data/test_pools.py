@@ -26,9 +26,6 @@ def test_a_pool_is_cut_from_the_longest_pair_down():
         rest = rest[size:]
     longest_first = sorted(lengths, reverse=True)
     found = []
-    for run in cut_pool(np.array(lengths), 300, 20):
-        for batch in range(run.batches):
-            begin = run.begin + batch * run.rows
-            rows = longest_first[begin : min(begin + run.rows, run.end)]
-            found.append((run.length, rows))
+    for begin, rows, length in cut_pool(np.array(lengths), 300, 20):
+        found.append((length, longest_first[begin : begin + rows]))
     assert found == expected
