@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.decoding import StepDecoder, numpy_search
+from keras_transformer.decoding import DecoderCache, StepDecoder, numpy_search
 from keras_transformer.decoding.operations import on_backend
 from keras_transformer.decoding.step import compare_steps
 from keras_transformer.model import Transformer
@@ -65,45 +65,45 @@ class ModelSteps:
 
     def _start(self, source: Any) -> tuple:
         """Returns caches of `_LENGTH` positions, which are not written yet."""
-        caches = self.init_caches(source)
-        return _with_room(caches, _LENGTH * caches[0].ancestry.shape[1])
+        return tuple(
+            _with_room(cache, _LENGTH * cache.ancestry.shape[1])
+            for cache in self.init_caches(source)
+        )
 
     def _predict(
         self, ids: Any, parents: Any, forced_ids: Any, caches: tuple, index: Any
     ) -> tuple:
         """Returns the fields of `Predictions`, and caches of the same size."""
-        slots = caches[0].ancestry.shape[2]
+        slots = [cache.ancestry.shape[2] for cache in caches]
         log_probs, caches = self.step(ids, parents, caches, index)
         # The new position is the last; the first, an unwritten one, leaves.
-        caches = _map_positions(lambda x: x[:, :, -slots:], caches)
+        caches = tuple(
+            _map_positions(lambda x, first=-count: x[:, :, first:], cache)
+            for count, cache in zip(slots, caches, strict=True)
+        )
         forced = ops.take_along_axis(log_probs, forced_ids[..., None], axis=-1)
         count = min(self._num_candidates, log_probs.shape[-1])
         return (*ops.top_k(log_probs, count), forced), caches
 
 
-def _map_positions(function: Callable, caches: tuple) -> tuple:
+def _map_positions(function: Callable, cache: DecoderCache) -> DecoderCache:
     """Applies a function to the tensors in which axis 2 is the positions."""
-    return tuple(
-        cache._replace(
-            layers=keras.tree.map_structure(function, cache.layers),
-            ancestry=function(cache.ancestry),
-        )
-        for cache in caches
+    return cache._replace(
+        layers=keras.tree.map_structure(function, cache.layers),
+        ancestry=function(cache.ancestry),
     )
 
 
-def _with_room(caches: tuple, slots: int) -> tuple:
+def _with_room(cache: DecoderCache, slots: int) -> DecoderCache:
     """Adds slots to which no hypothesis attends, before the others."""
     paddings = [[0, 0], [0, 0], [slots, 0], [0, 0]]
-    return _map_positions(
-        lambda x: ops.pad(x, paddings[: len(x.shape)]), caches
-    )
+    return _map_positions(lambda x: ops.pad(x, paddings[: len(x.shape)]), cache)
 
 
 @functools.partial(on_backend, [])
 def _doubled(caches: tuple) -> tuple:
-    """Adds as many positions as the caches have."""
-    return _with_room(caches, caches[0].ancestry.shape[2])
+    """Adds as many positions as each cache has."""
+    return tuple(_with_room(x, x.ancestry.shape[2]) for x in caches)
 
 
 @functools.partial(on_backend, [])
