@@ -1,9 +1,4 @@
-"""Named architectures and how to train them: the paper's, and smaller ones.
-
-A preset holds the values that differ from base, the defaults of
-`TransformerConfig` and `Recipe`. So do the rows of the paper's Table 3, which
-leaves a cell empty where it equals base's.
-"""
+"""Named architectures and how to train them: the paper's, and smaller ones."""
 
 from typing import Any, NamedTuple
 
@@ -14,7 +9,8 @@ class Preset(NamedTuple):
     """A named architecture with its training hyper-parameters.
 
     They are the arguments of `TransformerConfig` and of
-    `keras_transformer.train.Recipe` that differ from base.
+    `keras_transformer.train.Recipe` that differ from base, as the rows of the
+    paper's Table 3 leave a cell empty where it equals base's.
     """
 
     description: str  # in a few words

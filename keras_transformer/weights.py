@@ -9,23 +9,16 @@ A name is the path of a weight below its model:
 Kernels are `[inputs, outputs]`, embeddings `[V, d_model]`.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import keras
 import numpy as np
-from keras import ops
 
 from keras_transformer.support.errors import InputError
 
 # Integers would be quantized weights without their scales.
 FLOATS = ("float16", "bfloat16", "float32", "float64")
-
-
-def not_finite(weights: Iterable[keras.Variable]) -> list[str]:
-    """Returns the paths of weights that contain NaN or infinity."""
-    # Keras accepts the integers of quantized layers, TensorFlow does not.
-    return [w.path for w in weights if not ops.all(ops.isfinite(w.value))]
 
 
 def named_weights(model: keras.Model) -> dict[str, keras.Variable]:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 import tensorflow as tf
 
-from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.numpy_search import longest_outputs
 from keras_transformer.decoding.settings import BeamSearch, Search, converted
 from keras_transformer.export import writing
 from keras_transformer.export.saved_model.text_graph import TextGraph
@@ -193,7 +193,7 @@ class Signatures(tf.Module):
                 max_length=self._engine.max_length,
             )
             limits = tf.cast(limits, tf.int32)
-            result = self._engine.graphs.search_tensors(
+            result = self._engine.search_tensors(
                 sources.ids, prefixes.ids, limits, search, count
             )
             is_empty = sources.lengths[:, None] == 1  # the end token alone

@@ -6,11 +6,10 @@ decoded so far, p = prefix length.
 
 import dataclasses
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from keras_transformer.decoding.limits import repeats
 from keras_transformer.decoding.settings import BeamSearch, SearchResult
 from keras_transformer.text.ids import SpecialIds
 
@@ -233,3 +232,37 @@ class _Search:
 def _best(scores: np.ndarray, count: int) -> np.ndarray:
     """Returns the indices of the best scores, in order; ties stay in order."""
     return np.argsort(-scores, axis=1, kind="stable")[:, :count]
+
+
+def repeats(xp: Any, ids: Any, size: int) -> tuple[Any, Any]:
+    """Returns the last tokens of all n-grams of hypotheses `[B, K, t]`.
+
+    Also returns which of them would complete a repeated n-gram; both are
+    `[B, K, m]`. `xp` is `numpy` or `tensorflow`; `size`, n, is at least 1.
+    """
+    last = xp.shape(ids)[2] - size + 1  # where their last n-gram begins
+    count = xp.maximum(last, 0)
+    tokens = ids[:, :, size - 1 :]
+    are_same = xp.ones_like(tokens, bool)
+    for i in range(size - 1):
+        now = ids[:, :, last + i : last + i + 1]
+        are_same &= ids[:, :, i : i + count] == now
+    return tokens, are_same
+
+
+def longest_outputs(
+    xp: Any,
+    source_lengths: Any,
+    prefix_lengths: Any,
+    length_factor: Any,
+    extra_length: Any,
+    max_length: int,
+) -> Any:
+    """Returns the maximum length of each hypothesis, an integral float32 `[B]`.
+
+    Lengths include end tokens. All arguments but the last are float32; `xp` is
+    `numpy` or `tensorflow`.
+    """
+    lengths = xp.minimum(length_factor * source_lengths, float(max_length))
+    lengths = xp.maximum(xp.floor(lengths) + extra_length, 1.0)
+    return xp.minimum(lengths + prefix_lengths, float(max_length))

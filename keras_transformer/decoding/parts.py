@@ -1,14 +1,15 @@
 """The parts of a decoder, prepared to compute one position at a time.
 
 A part is plain if its class is this library's and its dense layers are Keras'
-own, without LoRA and quantization. A plain part becomes a `Prepared...` object:
-a few operations on its current weights. Others become a `Called...` object.
+own, without LoRA and quantization. A plain part is prepared: a few operations
+on its current weights. Others are called, with the inputs of their layers.
 
 Letters as in `decoding/step.py`.
 """
 
 import dataclasses
 import functools
+from collections.abc import Callable
 from typing import Any
 
 import keras
@@ -173,81 +174,52 @@ def _prepare_attention(
     return CalledAttention(layer, heads.beam_size, is_cross)
 
 
-@dataclasses.dataclass(frozen=True)
-class CalledLayer:
-    """Calls a layer of `[B, K, n]` with rows `[N, n]`."""
+def _called(layer: Function, beam_size: Any) -> Function:
+    """Returns a function of rows, which calls a layer of `[B, K, n]`."""
 
-    layer: Function
-    beam_size: Any
+    def called(x: Any) -> Any:
+        x = operations.to_hypotheses(x, beam_size)
+        return operations.to_rows(layer(x))
 
-    def __call__(self, x: Any) -> Any:
-        x = operations.to_hypotheses(x, self.beam_size)
-        return operations.to_rows(self.layer(x))
+    return called
 
 
-@dataclasses.dataclass(frozen=True)
-class CalledResidual:
-    """Calls a residual of `[B, K, n]` with rows, and a function of rows."""
+def _prepare_residual(residual: Residual, beam_size: Any) -> Callable:
+    """Returns a residual connection of rows around a function of rows."""
+    if type(residual) is Residual:
+        norm = prepare_normalization(residual.norm)
+        if residual.norm_first:
+            return lambda x, sublayer: x + sublayer(norm(x))
+        return lambda x, sublayer: norm(x + sublayer(x))
 
-    residual: Residual
-    beam_size: Any
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
+    def called(x: Any, sublayer: Function) -> Any:
         def called_sublayer(x: Any) -> Any:
             output = sublayer(operations.to_rows(x))
-            return operations.to_hypotheses(output, self.beam_size)
+            return operations.to_hypotheses(output, beam_size)
 
-        x = operations.to_hypotheses(x, self.beam_size)
-        return operations.to_rows(self.residual(x, sublayer=called_sublayer))
+        x = operations.to_hypotheses(x, beam_size)
+        return operations.to_rows(residual(x, sublayer=called_sublayer))
 
-
-@dataclasses.dataclass(frozen=True)
-class PreparedFeedForward:
-    """`FeedForward`."""
-
-    inner: Function
-    outer: Function
-
-    def __call__(self, x: Any) -> Any:
-        return self.outer(self.inner(x))
-
-
-@dataclasses.dataclass(frozen=True)
-class PreparedResidual:
-    """`Residual` without dropout."""
-
-    norm: Function
-    norm_first: bool
-
-    def __call__(self, x: Any, sublayer: Function) -> Any:
-        if self.norm_first:
-            return x + sublayer(self.norm(x))
-        return self.norm(x + sublayer(x))
-
-
-class PreparedNormalization:
-    """`keras.layers.LayerNormalization`, with float32 weights."""
-
-    def __init__(self, layer: keras.layers.LayerNormalization) -> None:
-        self._gamma = ops.cast(layer.gamma.value, "float32")
-        self._beta = ops.cast(layer.beta.value, "float32")
-        self._epsilon = layer.epsilon
-
-    def __call__(self, x: Any) -> Any:
-        values = ops.cast(x, "float32")
-        mean, variance = ops.moments(values, [-1], keepdims=True)
-        factor = ops.rsqrt(variance + self._epsilon) * self._gamma
-        normal = values * factor + (self._beta - mean * factor)
-        return ops.cast(normal, x.dtype)
+    return called
 
 
 def prepare_normalization(layer: keras.layers.Layer | None) -> Function:
     """Returns a function of rows, which are not changed without a layer."""
     if layer is None:
         return keras.activations.linear
-    if type(layer) is keras.layers.LayerNormalization:
-        return PreparedNormalization(layer)
-    return layer
+    if type(layer) is not keras.layers.LayerNormalization:
+        return layer
+    gamma = ops.cast(layer.gamma.value, "float32")
+    beta = ops.cast(layer.beta.value, "float32")
+
+    def normalize(x: Any) -> Any:
+        values = ops.cast(x, "float32")
+        mean, variance = ops.moments(values, [-1], keepdims=True)
+        factor = ops.rsqrt(variance + layer.epsilon) * gamma
+        normal = values * factor + (beta - mean * factor)
+        return ops.cast(normal, x.dtype)
+
+    return normalize
 
 
 class PreparedLayer:
@@ -256,12 +228,9 @@ class PreparedLayer:
     def __init__(
         self, layer: EncoderLayer | DecoderLayer, heads: HeadLayout, dtype: str
     ) -> None:
-        def prepared(residual: keras.layers.Layer) -> Any:
-            if type(residual) is not Residual:
-                return CalledResidual(residual, heads.beam_size)
-            norm = prepare_normalization(residual.norm)
-            return PreparedResidual(norm, residual.norm_first)
-
+        prepared = functools.partial(
+            _prepare_residual, beam_size=heads.beam_size
+        )
         self.self_attention = _prepare_attention(
             layer.self_attention, heads, dtype, is_cross=False
         )
@@ -274,12 +243,11 @@ class PreparedLayer:
             self._cross_residual = prepared(layer.cross_attention_norm)
         self._residual = prepared(layer.feed_forward_norm)
         network = layer.feed_forward
-        self._feed_forward: Function = CalledLayer(network, heads.beam_size)
+        self._feed_forward = _called(network, heads.beam_size)
         if type(network) is FeedForward:
-            self._feed_forward = PreparedFeedForward(
-                operations.prepare_dense(network.inner, dtype),
-                operations.prepare_dense(network.outer, dtype),
-            )
+            inner = operations.prepare_dense(network.inner, dtype)
+            outer = operations.prepare_dense(network.outer, dtype)
+            self._feed_forward = lambda x: outer(inner(x))
 
     @property
     def has_plain_attention(self) -> bool:
@@ -351,7 +319,7 @@ def prepare_logits(model: Any, beam_size: Any) -> Function:
     """Returns the function from states `[N, d_model]` to logits `[N, V]`."""
     projection = model.output_projection()
     if projection is None:
-        return CalledLayer(model.logits, beam_size)
+        return _called(model.logits, beam_size)
     matrix, bias = projection
     dtype = model.compute_dtype
     matrix = operations.in_dtype(operations.tensor(matrix.value), dtype)

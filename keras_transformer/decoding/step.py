@@ -51,6 +51,7 @@ class StepDecoder:
     Attributes:
         embed: Embeds ids; see `parts.PreparedEmbedding`.
         layers: The decoder's layers, each a `parts.PreparedLayer`.
+        states: Returns what the output matrix multiplies, `[N, d_model]`.
 
     Raises:
         InputError: If steps compute something different from `call`.
@@ -90,7 +91,7 @@ class StepDecoder:
             parts.PreparedLayer(layer, heads, dtype)
             for layer in model.decoder.layers
         ]
-        self._normalize = parts.prepare_normalization(model.decoder.final_norm)
+        self.states = parts.prepare_normalization(model.decoder.final_norm)
         self._project = parts.prepare_logits(model, beam_size)
 
     def init_cache(self, memory: Any) -> DecoderCache:
@@ -167,10 +168,6 @@ class StepDecoder:
         """Returns logits `[B, K, V]` for the last layer's `[N, d_model]`."""
         logits = self._project(self.states(x))
         return operations.to_hypotheses(logits, self._beam_size)
-
-    def states(self, x: Any) -> Any:
-        """Returns what the output matrix multiplies, `[N, d_model]`."""
-        return self._normalize(x)
 
 
 def compare_steps(model: Any) -> None:

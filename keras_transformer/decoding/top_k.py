@@ -7,7 +7,7 @@ import math
 
 import tensorflow as tf
 
-from keras_transformer.decoding.limits import repeats
+from keras_transformer.decoding.numpy_search import repeats
 from keras_transformer.decoding.settings import Search
 
 _BLOCK_SIZES = range(32, 129)

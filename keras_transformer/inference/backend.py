@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn
 
 import numpy as np
 
-from keras_transformer.decoding.limits import longest_outputs
+from keras_transformer.decoding.numpy_search import longest_outputs
 from keras_transformer.decoding.settings import Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.records import (

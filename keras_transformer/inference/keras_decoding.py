@@ -12,7 +12,7 @@ import keras
 import numpy as np
 from keras import ops
 
-from keras_transformer.decoding import StepDecoder, numpy_search
+from keras_transformer.decoding import DecoderCache, StepDecoder, numpy_search
 from keras_transformer.decoding.operations import on_backend
 from keras_transformer.decoding.step import compare_steps
 from keras_transformer.model import Transformer
@@ -31,7 +31,6 @@ class ModelSteps:
         beam_size: Any,
         num_candidates: int = 0,
     ) -> None:
-        self.beam_size = beam_size
         self._models = models
         self._num_candidates = num_candidates
         self._decoders = lambda: [
@@ -42,12 +41,9 @@ class ModelSteps:
             for model in models:
                 compare_steps(model)
         else:
-            decoders = self._decoders()
-            self._decoders = lambda: decoders
+            self._decoders = functools.cache(self._decoders)
         self.start = on_backend(models, self._start)
         self.predict = on_backend(models, self._predict)
-        self.take = on_backend([], self._take)
-        self.double = on_backend([], self._double)
 
     def init_caches(self, source: Any) -> tuple:
         """Returns the caches before the first step, for ids `[B, S]`."""
@@ -69,47 +65,52 @@ class ModelSteps:
 
     def _start(self, source: Any) -> tuple:
         """Returns caches of `_LENGTH` positions, which are not written yet."""
-        caches = self.init_caches(source)
-        return _map_positions(
-            lambda x: _pad(x, _LENGTH * self.beam_size), caches
+        return tuple(
+            _with_room(cache, _LENGTH * cache.ancestry.shape[1])
+            for cache in self.init_caches(source)
         )
 
     def _predict(
         self, ids: Any, parents: Any, forced_ids: Any, caches: tuple, index: Any
     ) -> tuple:
-        """Returns the fields of `Predictions`, and the caches."""
-        slots = caches[0].ancestry.shape[2]
+        """Returns the fields of `Predictions`, and caches of the same size."""
+        slots = [cache.ancestry.shape[2] for cache in caches]
         log_probs, caches = self.step(ids, parents, caches, index)
         # The new position is the last; the first, an unwritten one, leaves.
-        caches = _map_positions(lambda x: x[:, :, -slots:], caches)
+        caches = tuple(
+            _map_positions(lambda x, first=-count: x[:, :, first:], cache)
+            for count, cache in zip(slots, caches, strict=True)
+        )
         forced = ops.take_along_axis(log_probs, forced_ids[..., None], axis=-1)
         count = min(self._num_candidates, log_probs.shape[-1])
         return (*ops.top_k(log_probs, count), forced), caches
 
-    def _take(self, caches: tuple, rows: Any) -> tuple:
-        """Returns the caches of some sentences."""
-        take = functools.partial(ops.take, indices=rows, axis=0)
-        return keras.tree.map_structure(take, caches)
 
-    def _double(self, caches: tuple) -> tuple:
-        """Adds as many positions as the caches have."""
-        return _map_positions(lambda x: _pad(x, x.shape[2]), caches)
-
-
-def _map_positions(function: Callable, caches: tuple) -> tuple:
+def _map_positions(function: Callable, cache: DecoderCache) -> DecoderCache:
     """Applies a function to the tensors in which axis 2 is the positions."""
-    return tuple(
-        cache._replace(
-            layers=keras.tree.map_structure(function, cache.layers),
-            ancestry=function(cache.ancestry),
-        )
-        for cache in caches
+    return cache._replace(
+        layers=keras.tree.map_structure(function, cache.layers),
+        ancestry=function(cache.ancestry),
     )
 
 
-def _pad(x: Any, slots: int) -> Any:
+def _with_room(cache: DecoderCache, slots: int) -> DecoderCache:
     """Adds slots to which no hypothesis attends, before the others."""
-    return ops.pad(x, [[0, 0], [0, 0], [slots, 0], [0, 0]][: len(x.shape)])
+    paddings = [[0, 0], [0, 0], [slots, 0], [0, 0]]
+    return _map_positions(lambda x: ops.pad(x, paddings[: len(x.shape)]), cache)
+
+
+@functools.partial(on_backend, [])
+def _doubled(caches: tuple) -> tuple:
+    """Adds as many positions as each cache has."""
+    return tuple(_with_room(x, x.ancestry.shape[2]) for x in caches)
+
+
+@functools.partial(on_backend, [])
+def _taken(caches: tuple, rows: Any) -> tuple:
+    """Returns the caches of some sentences."""
+    take = functools.partial(ops.take, indices=rows, axis=0)
+    return keras.tree.map_structure(take, caches)
 
 
 class KerasDecoding(numpy_search.Decoding):
@@ -129,7 +130,7 @@ class KerasDecoding(numpy_search.Decoding):
         self, ids: np.ndarray, parents: np.ndarray, forced_ids: np.ndarray
     ) -> numpy_search.Predictions:
         if self._length == self._room:
-            self._caches = self._steps.double(self._caches)
+            self._caches = _doubled(self._caches)
             self._room *= 2
         predictions, self._caches = self._steps.predict(
             self._padded(ids),
@@ -153,8 +154,7 @@ class KerasDecoding(numpy_search.Decoding):
         self._rows = self._rows[rows]
         size = rounded_rows(len(rows))
         if size < self._size:
-            taken = np.resize(self._rows, size)
-            self._caches = self._steps.take(self._caches, taken)
+            self._caches = _taken(self._caches, np.resize(self._rows, size))
             self._size = size
             self._rows = np.arange(len(rows))
 
@@ -183,26 +183,6 @@ def with_padding(ids: np.ndarray, pad_id: int, longest: int) -> np.ndarray:
     padded = np.full(shape, pad_id, np.int32)
     padded[:rows, :length] = ids
     return padded
-
-
-class CompiledFunctions:
-    """What was compiled for models, by a key."""
-
-    def __init__(self, models: Sequence[Transformer]) -> None:
-        self._models = models
-        self._variables: list[Any] = []
-        self._functions: dict[Any, Any] = {}
-
-    def get(self, key: Any, make: Callable[[], Any]) -> Any:
-        """Returns what `make` returned for the key and these variables."""
-        # LoRA, quantization and replaced layers create new variables.
-        variables = [x for model in self._models for x in model.variables]
-        if list(map(id, variables)) != list(map(id, self._variables)):
-            self._variables = variables
-            self._functions = {}
-        if key not in self._functions:
-            self._functions[key] = make()
-        return self._functions[key]
 
 
 def mean_log_probs(logits: Sequence[Any]) -> Any:

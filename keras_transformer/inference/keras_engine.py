@@ -1,8 +1,9 @@
 """`KerasEngine`: searches and scores with Keras models, on every backend.
 
-Letters: B = batch, K = beam size, T = target length, V = vocabulary.
+Letters: B = batch, S = source length, p = prefix length, T = target length.
 """
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -10,12 +11,12 @@ import keras
 import numpy as np
 from keras import ops
 
+from keras_transformer import decoding
 from keras_transformer.decoding import numpy_search
 from keras_transformer.decoding.operations import on_backend
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.keras_decoding import (
-    CompiledFunctions,
     KerasDecoding,
     ModelSteps,
     mean_log_probs,
@@ -61,23 +62,11 @@ class KerasEngine(Engine):
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = policy_of(models[0]).name
         self.special_ids = tokenizer.special_ids
-        self._compiled = CompiledFunctions(self.models)
-        self._graphs: Any = None
-        if keras.config.backend() == "tensorflow":
-            from keras_transformer.inference.graph_search import GraphSearch
-
-            self._graphs = GraphSearch(self.models, self.special_ids)
+        self._variables: list[Any] = []
+        self._compiled: dict[Any, Any] = {}  # for these variables
+        self._has_graphs = keras.config.backend() == "tensorflow"
+        if self._has_graphs:
             self.recommended_workers = decoding_workers()
-
-    @property
-    def graphs(self) -> Any:
-        """The `GraphSearch` of the models."""
-        if self._graphs is None:
-            raise InputError(
-                "Sampling and SavedModels need Keras on TensorFlow. Received: "
-                f"the backend {keras.config.backend()}"
-            )
-        return self._graphs
 
     def search(
         self,
@@ -93,20 +82,95 @@ class KerasEngine(Engine):
         source = padded(sources, ids.pad_id)
         prefix = padded(prefixes, ids.pad_id)
         is_beam = isinstance(settings, BeamSearch)
-        if not is_beam or (self._graphs and record is None):
-            result = self.graphs.search_tensors(
+        if not is_beam or (self._has_graphs and record is None):
+            result = self.search_tensors(
                 source, prefix, limits, settings, count
             )
             return SearchResult._make(values.numpy() for values in result)
         num_candidates = 2 * settings.beam_size + len(ids.banned_ids)
         if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += rounded(max(limits))
-        steps = self._steps(settings.beam_size, num_candidates)
-        padded_source = with_padding(source, ids.pad_id, self.max_length)
-        decoding = KerasDecoding(steps, padded_source, count=len(source))
-        return numpy_search.beam_search(
-            decoding, limits, settings, ids, count, prefix, record
+        sizes = (settings.beam_size, num_candidates)
+        make_steps = functools.partial(
+            ModelSteps, self.models, self.max_length, *sizes
         )
+        # On other backends the steps keep prepared weights, as they are now.
+        is_jax = keras.config.backend() == "jax"
+        steps = self._cached(sizes, make_steps) if is_jax else make_steps()
+        padded_source = with_padding(source, ids.pad_id, self.max_length)
+        batch = KerasDecoding(steps, padded_source, count=len(source))
+        return numpy_search.beam_search(
+            batch, limits, settings, ids, count, prefix, record
+        )
+
+    def search_tensors(
+        self,
+        source: Any,
+        prefix: Any,
+        limits: Any,
+        settings: Search,
+        count: Any,
+    ) -> SearchResult:
+        """Searches for padded ids `[B, S]` and `[B, p]` with TensorFlow.
+
+        It traces a search once. In a graph, the fields of the settings and n
+        may be scalar tensors. The other arguments are as in `search`.
+        """
+        if not self._has_graphs:
+            raise InputError(
+                "Sampling and SavedModels need Keras on TensorFlow. Received: "
+                f"the backend {keras.config.backend()}"
+            )
+        import tensorflow as tf
+
+        search = functools.partial(self._search_operations, settings=settings)
+        if any(map(tf.is_tensor, vars(settings).values())):
+            return search(source, prefix, limits, count)
+        shapes = ([None, None], [None, None], [None], [])
+        specs = [tf.TensorSpec(shape, tf.int32) for shape in shapes]
+        # AutoGraph is not needed, and takes longer than tracing.
+        graph = self._cached(
+            settings,
+            lambda: tf.function(search, specs, autograph=False),
+        )
+        result = graph(source, prefix, limits, count)
+        # Clients of a served model read n from the shapes.
+        return SearchResult(
+            ids=tf.ensure_shape(result.ids, [None, count, None]),
+            scores=tf.ensure_shape(result.scores, [None, count]),
+            lengths=tf.ensure_shape(result.lengths, [None, count]),
+        )
+
+    def _search_operations(
+        self,
+        source: Any,
+        prefix: Any,
+        limits: Any,
+        count: Any,
+        settings: Search,
+    ) -> SearchResult:
+        """Searches, operation by operation of TensorFlow."""
+        import tensorflow as tf
+
+        # The maximum of an empty batch is negative.
+        longest = tf.maximum(tf.reduce_max(limits), 0)
+        steps = ModelSteps(self.models, longest, settings.num_hypotheses)
+        step = steps.step
+        caches = steps.init_caches(source)
+        ids = self.special_ids
+        if isinstance(settings, BeamSearch):
+            return decoding.beam_search(
+                step, caches, limits, settings, ids, count, prefix
+            )
+        # The keys of samples are hash values of ids without padding.
+        words = tf.strings.as_string(source) + " "
+        words = tf.where(source != ids.pad_id, words, "")
+        joined = tf.strings.reduce_join(words, axis=1)
+        keys = tf.strings.to_hash_bucket_fast(joined, 2**62)
+        result = decoding.sample(
+            step, caches, limits, keys, settings, ids, prefix
+        )
+        return SearchResult._make(values[:, :count] for values in result)
 
     def log_probs(
         self, sources: Sequence[Ids], targets: Sequence[Ids], workers: int = 1
@@ -116,7 +180,7 @@ class KerasEngine(Engine):
             with_padding(padded(rows, pad_id), pad_id, self.max_length)
             for rows in (sources, targets)
         )
-        score = self._compiled.get(
+        score = self._cached(
             "log_probs", lambda: on_backend(self.models, self._log_probs)
         )
         return ops.convert_to_numpy(score(source, labels))[: len(sources)]
@@ -126,13 +190,16 @@ class KerasEngine(Engine):
         labels = ops.convert_to_tensor(labels)
         return ops.sum(self.token_log_probs(source, labels), axis=-1)
 
-    def _steps(self, beam_size: int, count: int) -> ModelSteps:
-        def make() -> ModelSteps:
-            return ModelSteps(self.models, self.max_length, beam_size, count)
-
-        if keras.config.backend() == "jax":
-            return self._compiled.get((beam_size, count), make)
-        return make()
+    def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
+        """Returns what `make` returned for the key and these variables."""
+        # LoRA, quantization and replaced layers create new variables.
+        variables = [x for model in self.models for x in model.variables]
+        if list(map(id, variables)) != list(map(id, self._variables)):
+            self._variables = variables
+            self._compiled = {}
+        if key not in self._compiled:
+            self._compiled[key] = make()
+        return self._compiled[key]
 
     def token_log_probs(self, source: Any, labels: Any) -> Any:
         """Returns log P of each label, float32 `[B, T]`; 0 for padding."""

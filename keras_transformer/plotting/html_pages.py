@@ -8,7 +8,6 @@ import base64
 import html
 import json
 import re
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -70,26 +69,13 @@ def attention_page(attention: "TranslationAttention") -> HtmlPage:
     Args:
         attention: From `Translator.attention`.
     """
-    data = {
-        "source": attention.source,
-        "target": attention.output,
-        "source_tokens": attention.source_tokens,
-        "target_tokens": attention.target_tokens,
-        "source_words": attention.source_words,
-        "target_words": attention.target_words,
+    data = attention._asdict() | {
         "num_layers": len(attention.encoder),
         "num_heads": len(attention.encoder[0]),
         "colors": COLORS,
-        "scores": {
-            name: _encode_scores(getattr(attention, name))
-            for name in ("encoder", "decoder", "cross")
-        },
     }
+    for kind in ("encoder", "decoder", "cross"):
+        scores = np.rint(255 * np.stack(data[kind])).astype(np.uint8)
+        data[kind] = base64.b64encode(scores.tobytes()).decode("ascii")
     title = f"Attention: {attention.source}"
     return render_page(__package__, "attention.html", title, data)
-
-
-def _encode_scores(layers: Sequence[np.ndarray]) -> str:
-    """Encodes scores as bytes in base64, 1 as 255."""
-    scores = np.rint(255 * np.stack(layers)).astype(np.uint8)
-    return base64.b64encode(scores.tobytes()).decode("ascii")

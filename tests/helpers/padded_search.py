@@ -7,7 +7,7 @@ from keras_transformer.inference.keras_engine import KerasEngine
 def numpy_engine(model, tokenizer):
     """Returns the engine that a backend without graphs has."""
     engine = KerasEngine([model], tokenizer)
-    engine._graphs = None
+    engine._has_graphs = False
     return engine
 
 

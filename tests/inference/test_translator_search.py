@@ -65,7 +65,7 @@ def test_new_values_need_no_new_graph_but_a_new_search_does(model, tokenizer):
     changed = copied(model)
     translator = kt.Translator(changed, tokenizer, kt.BeamSearch(1, alpha=0.0))
     before = translator.translate("dog")
-    graphs = translator.engine.graphs._compiled._functions
+    graphs = translator.engine._compiled
     (graph,) = graphs.values()
     changed.set_weights([weight * 0.9 for weight in model.get_weights()])
     found = translator.translate("dog")

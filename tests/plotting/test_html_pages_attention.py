@@ -41,7 +41,7 @@ def html():
 def test_the_page_has_the_scores_of_every_head(html):
     (text,) = re.findall(r'id="data">(.*)</script>', html)
     data = json.loads(text)
-    found = np.frombuffer(base64.b64decode(data["scores"]["cross"]), np.uint8)
+    found = np.frombuffer(base64.b64decode(data["cross"]), np.uint8)
     found = found.reshape(LAYERS, HEADS, 3, 4) / 255
     np.testing.assert_allclose(found, ATTENTION.cross, atol=0.5 / 255)
     assert "http" not in html

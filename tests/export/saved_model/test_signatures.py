@@ -12,7 +12,7 @@ from keras_transformer.export.saved_model.to_saved_model import (
     SIGNATURES,
     Signatures,
 )
-from keras_transformer.inference.graph_search import GraphSearch
+from keras_transformer.inference.keras_engine import KerasEngine
 from keras_transformer.support.errors import InputError
 
 TEXTS = ["The good house sleeps.", "dog", "", "The red\0cat sleeps."]
@@ -238,7 +238,7 @@ def test_numbers_of_hypotheses(translator, monkeypatch):
     def search(self, source, prefix, limits, settings, count):
         raise Searched(count)
 
-    monkeypatch.setattr(GraphSearch, "search_tensors", search)
+    monkeypatch.setattr(KerasEngine, "search_tensors", search)
     model, tokenizer = translator.model, translator.tokenizer
     two = kt.Translator(model, tokenizer, kt.BeamSearch(4), 2)
     counts = {}

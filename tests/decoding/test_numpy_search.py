@@ -5,7 +5,7 @@ import pytest
 import tensorflow as tf
 from search_tables import repeats as ends_twice
 
-from keras_transformer.decoding.limits import longest_outputs, repeats
+from keras_transformer.decoding.numpy_search import longest_outputs, repeats
 from keras_transformer.text.ids import padded
 
 
