@@ -97,6 +97,30 @@ def test_the_ratio_leaves_out_tags():
         assert found.dropped["empty"] == 1
 
 
+def test_reasons_of_lengths(tokenizer):
+    """Limits and lengths are with end tokens."""
+
+    def encode(_, texts):
+        return [[0] * (int(text) - 1) for text in texts]
+
+    task = types.SimpleNamespace(encode_sources=encode, encode_targets=encode)
+    pairs = [(1, 9), (9, 3), (8, 1), (6, 3), (3, 7), (8, 8), (2, 4), (9, 1)]
+    # Tags count for the length of a source, not for the ratio.
+    tagged = [(9, 3), (6, 2), (7, 2), (3, 2), (3, 6)]
+    for lengths, ratio, tags, expected in (
+        (pairs, 2, "", "empty long empty - ratio - - empty"),
+        (pairs, None, "", "empty long empty - - - - empty"),
+        (tagged, 2, "ab", "long - ratio - ratio"),
+    ):
+        dropped = []
+        encoder = PairEncoder(tokenizer, 8, task, ratio, dropped.append, tags)
+        texts = [tuple(map(str, pair)) for pair in lengths]
+        list(encoder.shards(texts))
+        reasons = {pair[:2]: pair.dropped_for for pair in dropped}
+        found = [reasons.get(pair, "-") for pair in texts]
+        assert found == expected.split()
+
+
 def test_one_token_too_long(tokenizer, library):
     length = len(library.encode("dog dog dog dog")) + 1
     for maximum, kept in ((length, 1), (length - 1, 0)):
