@@ -5,7 +5,6 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch
-from keras_transformer.runs import weight_files
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError
@@ -62,19 +61,6 @@ def test_by_default_as_many_as_training_keeps(run, tmp_path, monkeypatch):
     # All checkpoints of a run that was not trained here.
     (run.path / "train.yaml").unlink()
     assert averaged(Run.open(run.path)) == names
-
-
-def test_an_interrupted_average_leaves_nothing(
-    run, model, tmp_path, monkeypatch
-):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    run.save_checkpoint(model, 1, max_to_keep=5)
-    monkeypatch.setattr(weight_files, "save_weights", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        average(run, tmp_path / "averaged", last=1)
-    assert list(tmp_path.iterdir()) == [run.path]
 
 
 def test_a_run_is_not_overwritten(run):
