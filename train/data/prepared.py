@@ -68,13 +68,8 @@ class PreparedCorpus(Corpus):
         """The ids, memory-mapped."""
         shards = []
         for number in range(self.num_shards):
-            arrays = []
-            for path in _shard_paths(self.path, number):
-                with explain_damage(
-                    path, "an array of ids or offsets", _ADVICE
-                ):
-                    arrays.append(np.load(path, mmap_mode="r"))
-            shards.append(TokenShard(*arrays))
+            ids, offsets = _shard_paths(self.path, number)
+            shards.append(TokenShard(_map_array(ids), _map_array(offsets)))
         return shards
 
 
@@ -123,6 +118,11 @@ def _read_part(folder: Path, number: int, values: Mapping[str, Any]) -> Part:
     }
     statistics = Statistics(**values["statistics"])
     return Part(**{**values, "splits": splits, "statistics": statistics})
+
+
+def _map_array(path: Path) -> np.ndarray:
+    with explain_damage(path, "an array of ids or offsets", _ADVICE):
+        return np.load(path, mmap_mode="r")
 
 
 def write_shards(

@@ -161,10 +161,7 @@ class Corpus:
     ) -> Iterator[tuple[Part, list[tuple[str, str]]]]:
         """Yields the pairs of each part; raises as `pairs` does."""
         for part in self._parts_of(split):
-            yield (
-                part,
-                [(pair.source, pair.target) for pair in part.pairs(split)],
-            )
+            yield part, [pair[:2] for pair in part.pairs(split)]
 
     def texts(self, split: str) -> Iterator[str]:
         """Yields source and target of each pair; raises as `pairs` does."""
