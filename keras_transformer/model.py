@@ -23,7 +23,7 @@ from keras_transformer.support.errors import InputError
 if keras.backend.backend() == "tensorflow":
     from keras_transformer.fit.distributed_fit import DistributedFit as _Model
 else:
-    from keras_transformer.fit.portable_fit import PortableFit as _Model
+    from keras_transformer.fit.token_loss import PortableFit as _Model
 
 
 _INPUTS = {"source", "target"}

@@ -175,11 +175,11 @@ def check_equal(
     received: Mapping[str, Any],
     may_differ: Collection[str] = (),
 ) -> None:
-    """Raises InputError if values differ, except those in `may_differ`."""
+    """Raises InputError if received values are not the expected ones."""
     differences = [
-        f"{name}={received.get(name)!r} instead of {expected.get(name)!r}"
-        for name in {**received, **expected}
-        if received.get(name) != expected.get(name) and name not in may_differ
+        f"{name}={value!r} instead of {expected.get(name)!r}"
+        for name, value in received.items()
+        if value != expected.get(name) and name not in may_differ
     ]
     if differences:
         raise InputError(f"{message} Received: {'; '.join(differences)}")

@@ -1,7 +1,6 @@
 """Checkpoint averaging (section 6.1)."""
 
 import os
-from pathlib import Path
 
 import numpy as np
 
@@ -21,7 +20,13 @@ def average(
     By default it takes as many as training keeps; section 6.1: 5 for base, 20
     for big. The statistics of the new run list them as `averaged`.
     """
-    paths = choose_checkpoints(run, last)
+    run.find_checkpoint()  # raises if there is none
+    paths = run.checkpoints()
+    if last is None:
+        last = run.request.get("max_to_keep", len(paths))
+    else:
+        check_values(integer_from(1, len(paths)), last=last)
+    paths = paths[-last:]
     start_keras()
     from keras_transformer.model import Transformer
 
@@ -47,14 +52,3 @@ def average(
             step=step_of(paths[-1]),
         )
     return Run.open(output)
-
-
-def choose_checkpoints(run: Run, last: int | None = None) -> list[Path]:
-    """Returns the checkpoints to average."""
-    run.find_checkpoint()  # raises if there is none
-    checkpoints = run.checkpoints()
-    if last is None:
-        last = run.request.get("max_to_keep", len(checkpoints))
-    else:
-        check_values(integer_from(1, len(checkpoints)), last=last)
-    return checkpoints[-last:]

@@ -10,7 +10,6 @@ import keras
 import numpy as np
 
 from keras_transformer.support.errors import InputError
-from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.train.data.batching import Batches
 from keras_transformer.train.recipe import Recipe
 
@@ -34,16 +33,23 @@ class Devices:
     """The devices of a training. This class is for one device on PyTorch."""
 
     worker = Worker(0, 1)
+    replicas = 1  # of all workers
     # Number of devices that share the rows of a batch, where XLA compiles a
     # step for each shape of a batch; else None.
     rows_multiple: int | None = None
 
-    def describe(self) -> str:
-        """Returns the devices as one line of text."""
+    def __init__(self) -> None:
         import torch
 
-        device = "GPU:0" if torch.cuda.is_available() else "CPU"
-        return f"1 replica, on {device}"
+        self.names = ["GPU:0" if torch.cuda.is_available() else "CPU"]
+
+    def describe(self) -> str:
+        """Returns the devices as one line of text."""
+        text = f"{self.replicas} replica{'s'[: self.replicas > 1]}"
+        text += f", on {', '.join(self.names)}"
+        if self.worker.count > 1:
+            text += f" of worker {self.worker.index} of {self.worker.count}"
+        return text
 
     def scope(self) -> contextlib.AbstractContextManager:
         """Returns the context in which a model is created and fitted."""
@@ -51,10 +57,12 @@ class Devices:
 
     def check(self, recipe: Recipe) -> None:
         """Raises InputError if the backend lacks what a recipe needs."""
-        if (steps := recipe.gradient_accumulation_steps) > 1:
+        backend = keras.backend.backend()
+        steps = recipe.gradient_accumulation_steps
+        if steps > 1 and backend != "tensorflow":
             raise InputError(
                 "needs Keras on TensorFlow. Received: "
-                f"{steps} with the backend {keras.backend.backend()}",
+                f"{steps} with the backend {backend}",
                 argument="gradient_accumulation_steps",
             )
 
@@ -98,12 +106,8 @@ class JaxDevices(Devices):
     def __init__(self, strategy: str) -> None:
         devices = keras.distribution.list_devices()  # "gpu:0" and so on
         self._devices = devices[:1] if strategy == "single" else devices
-        self.rows_multiple = len(self._devices)
-
-    def describe(self) -> str:
-        count = self.rows_multiple
-        names = ", ".join(self._devices).upper()
-        return f"{count} replica{'s'[: count > 1]}, on {names}"
+        self.names = [name.upper() for name in self._devices]
+        self.replicas = self.rows_multiple = len(self._devices)
 
     def scope(self) -> contextlib.AbstractContextManager:
         return keras.distribution.DataParallel(devices=self._devices).scope()
@@ -138,12 +142,10 @@ def open_devices(strategy: "tf.distribute.Strategy | str") -> Devices:
         from keras_transformer.train.strategy import TensorFlowDevices
 
         return TensorFlowDevices(strategy)
-    names = one_of("auto", "single", "mirrored", "multiworker")
-    check_values(names, strategy=strategy)
-    if strategy in ("mirrored", "multiworker"):
+    if strategy not in ("auto", "single"):
         raise InputError(
-            "needs Keras on TensorFlow. Received: "
-            f"{strategy} with the backend {backend}. Choose auto.",
+            f"must be auto or single with the backend {backend}. Received: "
+            f"{strategy!r}. All others need Keras on TensorFlow.",
             argument="strategy",
         )
     return JaxDevices(strategy) if backend == "jax" else Devices()

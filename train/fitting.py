@@ -41,8 +41,7 @@ def fit(
     Each worker calls it with the run's data; only the chief writes to the run.
     """
     worker = devices.worker
-    _prepare_process(recipe, devices)
-    _log_plan(run.config, data, recipe, devices)
+    _start(run.config, data, recipe, devices)
     model = compiled_model(run.config, recipe, devices)
     step = _restore_or_start(model, run) if worker.is_chief else 0
     if worker.count > 1:
@@ -111,8 +110,7 @@ def try_steps(
     devices: Devices,
 ) -> None:
     """Trains for a few steps, and logs the time and memory of a training."""
-    _prepare_process(recipe, devices)
-    _log_plan(config, data, recipe, devices)
+    _start(config, data, recipe, devices)
     model = compiled_model(config, recipe, devices)
     batches = _training_batches(data, recipe, devices, step=0)
     lengths = bucket_lengths(data.max_length)
@@ -143,19 +141,16 @@ def try_steps(
         logger.info(f"memory: {peak / 1e9:.1f} GB of main memory at the peak")
 
 
-def _prepare_process(recipe: Recipe, devices: Devices) -> None:
-    """Sets the seed and the determinism of everything that follows."""
-    keras.utils.set_random_seed(recipe.seed)
-    if recipe.deterministic:
-        devices.make_deterministic()
-
-
-def _log_plan(
+def _start(
     config: TransformerConfig,
     data: PreparedCorpus,
     recipe: Recipe,
     devices: Devices,
 ) -> None:
+    """Sets the seed and determinism, and logs what follows."""
+    keras.utils.set_random_seed(recipe.seed)
+    if recipe.deterministic:
+        devices.make_deterministic()
     backend = keras.backend.backend()
     logger.info(f"strategy: {devices.describe()}, with {backend}")
     logger.info(f"model: {config.num_parameters:,} parameters")

@@ -1,7 +1,6 @@
 """The training state in `state.npz`: everything that training resumes from."""
 
 import functools
-import json
 import re
 from typing import TYPE_CHECKING
 
@@ -23,20 +22,16 @@ _explain_damage = functools.partial(
 
 def save_state(run: Run, model: "keras.Model", step: int) -> None:
     """Writes the state of a compiled model and its step, atomically."""
-    variables = model_variables(model)
-    header = dict(step=step, names=list(variables))
-    numbered = enumerate(variables.values())
-    arrays = {f"{i:06d}": variable.numpy() for i, variable in numbered}
+    values = {x: y.numpy() for x, y in model_variables(model).items()}
     with atomic_write(run.state_path) as partial, open(partial, "wb") as file:
-        np.savez(file, header=json.dumps(header), **arrays)
+        np.savez(file, step=step, **values)
 
 
 def load_state(run: Run, model: "keras.Model") -> int:
     """Assigns the saved values, and returns the number of updates."""
     with _explain_damage(run.state_path), np.load(run.state_path) as file:
-        header = json.loads(str(file["header"]))
-        numbered = enumerate(header["names"])
-        values = {name: file[f"{i:06d}"] for i, name in numbered}
+        values = dict(file)
+        step = int(values.pop("step"))
     variables = model_variables(model)
     for name in {**variables, **values}:
         saved = values[name].shape if name in values else "nothing"
@@ -50,7 +45,7 @@ def load_state(run: Run, model: "keras.Model") -> int:
             )
     for name, variable in variables.items():
         variable.assign(values[name])
-    return header["step"]
+    return step
 
 
 def read_step(run: Run) -> int:
@@ -59,7 +54,7 @@ def read_step(run: Run) -> int:
     if not path.exists():
         return 0
     with _explain_damage(path), np.load(path) as file:
-        return json.loads(str(file["header"]))["step"]
+        return int(file["step"])
 
 
 def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:

@@ -15,7 +15,6 @@ from keras_transformer.support.errors import InputError
 from keras_transformer.support.fields import check_values, one_of
 from keras_transformer.train.data.batching import Batches, for_fit
 from keras_transformer.train.devices import Devices, Worker
-from keras_transformer.train.recipe import Recipe
 
 logger = logging.getLogger(__name__)
 
@@ -50,7 +49,7 @@ def open_strategy(name: str = "auto") -> Strategy:
     if name == "multiworker" or (name == "auto" and config):
         try:
             resolver = _Resolver()
-            if name == "multiworker" or _find_worker(resolver).count > 1:
+            if name == "multiworker" or this_worker(resolver).count > 1:
                 return _join_workers(resolver)
         except (tf.errors.OpError, TypeError, ValueError) as error:
             raise InputError(
@@ -82,51 +81,14 @@ def _join_workers(resolver: _Resolver) -> Strategy:
         return tf.distribute.MultiWorkerMirroredStrategy()
 
 
-def this_worker(strategy: Strategy) -> Worker:
-    """Returns the worker that this process is."""
-    resolver = strategy.cluster_resolver
-    return Worker(0, 1) if resolver is None else _find_worker(resolver)
-
-
-def _find_worker(resolver: _Resolver) -> Worker:
+def this_worker(resolver: _Resolver | None) -> Worker:
     """Returns this worker of a cluster. A job `chief` precedes the workers."""
-    jobs = resolver.cluster_spec().as_dict()
-    chiefs, workers = (len(jobs.get(x, ())) for x in ("chief", "worker"))
+    jobs = resolver.cluster_spec().as_dict() if resolver else {}
     if not jobs:
         return Worker(0, 1)
+    chiefs, workers = (len(jobs.get(x, ())) for x in ("chief", "worker"))
     before = chiefs if resolver.task_type == "worker" else 0
     return Worker(before + resolver.task_id, chiefs + workers)
-
-
-def distribute(
-    batches: tf.data.Dataset, strategy: Strategy, among_workers: bool = False
-) -> Any:
-    """Returns batches in the form that `fit` takes under a strategy.
-
-    Keras splits a batch over the replicas of one worker. With several workers,
-    this function splits it. Shares differ by at most one row, and may be empty.
-    With `among_workers` all workers have the same batches, and each takes its
-    share; otherwise each has its own batches.
-    """
-    index, workers = this_worker(strategy)
-    if workers == 1:
-        return batches
-    replicas = strategy.num_replicas_in_sync // workers
-    first = index * replicas if among_workers else 0
-    parts = workers * replicas if among_workers else replicas
-
-    def shares(*batch: Any) -> tf.data.Dataset:
-        rows = tf.shape(batch[1])[0]
-
-        def share(part: tf.Tensor) -> tuple:
-            chosen = slice(part * rows // parts, (part + 1) * rows // parts)
-            return tf.nest.map_structure(lambda ids: ids[chosen], batch)
-
-        numbers = tf.range(first, first + replicas)
-        return tf.data.Dataset.from_tensor_slices(numbers).map(share)
-
-    divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
-    return strategy.distribute_datasets_from_function(lambda context: divided)
 
 
 class TensorFlowDevices(Devices):
@@ -136,30 +98,52 @@ class TensorFlowDevices(Devices):
         if isinstance(strategy, str):
             strategy = open_strategy(strategy)
         self.strategy = strategy
-        self.worker = this_worker(strategy)
-
-    def describe(self) -> str:
-        replicas = self.strategy.num_replicas_in_sync
-        if replicas == 1:
-            gpus = tf.config.list_logical_devices("GPU")
-            return f"1 replica, on {'GPU:0' if gpus else 'CPU'}"
-        devices = self.strategy.extended.worker_devices
-        devices = ", ".join(x.rpartition("device:")[2] for x in devices)
-        index, count = self.worker
-        where = f" of worker {index} of {count}" if count > 1 else ""
-        return f"{replicas} replicas, on {devices}{where}"
+        self.worker = this_worker(strategy.cluster_resolver)
+        self.replicas = strategy.num_replicas_in_sync
+        names = [x.name for x in tf.config.list_logical_devices("GPU")[:1]]
+        if self.replicas > 1:
+            names = strategy.extended.worker_devices
+        self.names = [x.rpartition("device:")[2] for x in names or ["CPU"]]
 
     def scope(self) -> contextlib.AbstractContextManager:
         return self.strategy.scope()
-
-    def check(self, recipe: Recipe) -> None:
-        """Accepts every recipe."""
 
     def make_deterministic(self) -> None:
         tf.config.experimental.enable_op_determinism()
 
     def for_fit(self, batches: Batches, among_workers: bool = False) -> Any:
-        return distribute(for_fit(batches), self.strategy, among_workers)
+        return self.distribute(for_fit(batches), among_workers)
+
+    def distribute(
+        self, batches: tf.data.Dataset, among_workers: bool = False
+    ) -> Any:
+        """Returns a dataset in the form that `fit` takes; see `for_fit`.
+
+        Keras splits a batch over the replicas of one worker. With several
+        workers, this method does. Shares differ by at most one row, and may
+        be empty.
+        """
+        index, workers = self.worker
+        if workers == 1:
+            return batches
+        replicas = self.strategy.num_replicas_in_sync // workers
+        first = index * replicas if among_workers else 0
+        parts = workers * replicas if among_workers else replicas
+
+        def shares(*batch: Any) -> tf.data.Dataset:
+            rows = tf.shape(batch[1])[0]
+
+            def share(part: tf.Tensor) -> tuple:
+                chosen = slice(part * rows // parts, (part + 1) * rows // parts)
+                return tf.nest.map_structure(lambda ids: ids[chosen], batch)
+
+            numbers = tf.range(first, first + replicas)
+            return tf.data.Dataset.from_tensor_slices(numbers).map(share)
+
+        divided = batches.flat_map(shares).prefetch(_PREFETCHED * replicas)
+        return self.strategy.distribute_datasets_from_function(
+            lambda context: divided
+        )
 
     def broadcast(self, value: np.ndarray) -> np.ndarray:
         if self.worker.count == 1:

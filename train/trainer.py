@@ -193,11 +193,10 @@ def check_resumes(run: Run, arguments: TrainingArguments, workers: int) -> None:
         "target": run.languages[1],
         **run.request,
     }
-    expected = {name: recorded.get(name) for name in received}
     check_equal(
         f"{run.path} was started with different arguments. Choose a "
         "different output, or leave them out.",
-        _without_folders(expected),
+        _without_folders(recorded),
         _without_folders(received),
         _MAY_CHANGE,
     )
@@ -252,13 +251,11 @@ def _open_data(run: Run, corpus: Corpus | None) -> PreparedCorpus:
             )
         data = prepared.open_prepared(place)
     logger.info(f"data: {data.name}")
-    counts = _counts(data)
-    recorded = {name: run.statistics[name] for name in counts}
     check_equal(
         f"{data.name} must contain the data and the tokenizer that {run.path} "
         "was started with. Choose a different output.",
-        {"tokenizer": run.tokenizer_digest, **recorded},
-        {"tokenizer": data.tokenizer.digest, **counts},
+        {**run.statistics, "tokenizer": run.tokenizer_digest},
+        {"tokenizer": data.tokenizer.digest, **_counts(data)},
     )
     return data
 

@@ -99,9 +99,9 @@ def assert_copies_are_equal(strategy, variables):
 
 def main(output):
     """Trains as one of the workers of TF_CONFIG; the first writes a history."""
-    from keras_transformer.train import strategy as strategies
+    from keras_transformer.train.strategy import TensorFlowDevices
 
-    devices = strategies.TensorFlowDevices("multiworker")
+    devices = TensorFlowDevices("multiworker")
     strategy = devices.strategy
     index, workers = devices.worker
     value = np.array([[2**33, 1]])
@@ -110,10 +110,8 @@ def main(output):
     batches = dataset(index, workers).repeat()
     model = compiled_model(strategy)
     history = model.fit(
-        strategies.distribute(batches, strategy),
-        validation_data=strategies.distribute(
-            dataset(), strategy, among_workers=True
-        ),
+        devices.distribute(batches),
+        validation_data=devices.distribute(dataset(), among_workers=True),
         steps_per_epoch=STEPS,
         shuffle=False,
         verbose=0,

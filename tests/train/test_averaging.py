@@ -5,11 +5,11 @@ import pytest
 from run_fixtures import model, run, tokenizer  # noqa: F401
 
 from keras_transformer import BeamSearch
-from keras_transformer.runs import weight_files
 from keras_transformer.runs.run_folder import Run
 from keras_transformer.runs.weight_files import step_of
 from keras_transformer.support.errors import InputError
-from keras_transformer.train.averaging import average, choose_checkpoints
+from keras_transformer.train import averaging
+from keras_transformer.train.averaging import average
 
 
 def test_average_is_the_mean_of_the_last_checkpoints(run, model, tmp_path):
@@ -37,35 +37,30 @@ def checkpoints_at(run, *steps):
     return run
 
 
-def test_more_checkpoints_than_there_are(run):
+def test_more_checkpoints_than_there_are(run, tmp_path):
+    output = tmp_path / "averaged"
     with pytest.raises(InputError, match=str(run.path)):
-        choose_checkpoints(run, 1)
+        average(run, output, 1)
     checkpoints_at(run, 1, 2)
     for last in (3, 0, -1):
         with pytest.raises(InputError, match=f"last must .* 1 to 2.*: {last}$"):
-            choose_checkpoints(run, last)
+            average(run, output, last)
 
 
-def test_by_default_as_many_as_training_keeps(run):
-    assert len(choose_checkpoints(checkpoints_at(run, 11))) == 1
-    checkpoints_at(run, *range(12, 19))
-    assert choose_checkpoints(run) == run.checkpoints()[-3:]
+def test_by_default_as_many_as_training_keeps(run, tmp_path, monkeypatch):
+    def averaged(run):
+        output = tmp_path / f"averaged-{len(list(tmp_path.iterdir()))}"
+        return average(run, output).statistics["averaged"]
+
+    monkeypatch.setattr(averaging, "load_weights", lambda model, path: None)
+    assert len(averaged(checkpoints_at(run, 11))) == 1
+    names = [
+        path.name for path in checkpoints_at(run, *range(12, 19)).checkpoints()
+    ]
+    assert averaged(run) == names[-3:]
     # All checkpoints of a run that was not trained here.
     (run.path / "train.yaml").unlink()
-    assert choose_checkpoints(Run.open(run.path)) == run.checkpoints()
-
-
-def test_an_interrupted_average_leaves_nothing(
-    run, model, tmp_path, monkeypatch
-):
-    def interrupt(*_, **__):
-        raise KeyboardInterrupt
-
-    run.save_checkpoint(model, 1, max_to_keep=5)
-    monkeypatch.setattr(weight_files, "save_weights", interrupt)
-    with pytest.raises(KeyboardInterrupt):
-        average(run, tmp_path / "averaged", last=1)
-    assert list(tmp_path.iterdir()) == [run.path]
+    assert averaged(Run.open(run.path)) == names
 
 
 def test_a_run_is_not_overwritten(run):

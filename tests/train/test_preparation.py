@@ -1,5 +1,3 @@
-import os
-
 import numpy as np
 import pytest
 import sentencepiece
@@ -12,7 +10,6 @@ from keras_transformer.tasks import TranslationTask
 from keras_transformer.tasks.parsing import Tree
 from keras_transformer.tasks.parsing.linearization import linearize
 from keras_transformer.text import Tokenizer
-from keras_transformer.train.data import encoding
 from keras_transformer.train.data.corpus import (
     Corpus,
     open_corpora,
@@ -184,34 +181,3 @@ def test_a_damaged_split_is_found_first(tmp_path, capsys):
         prepare(corpus, tmp_path / "new", SIZES)
     assert "tokenizer" not in capsys.readouterr().out
     assert not (tmp_path / "new").exists()
-
-
-# === Failures ===
-
-
-def test_the_folder_is_locked_until_it_is_complete(
-    texts, tmp_path, monkeypatch
-):
-    replace = os.replace
-
-    def check(source, target):
-        if target == tmp_path / "new":
-            with pytest.raises(InputError, match="Another process"):
-                prepare(texts, tmp_path / "new", SIZES)
-        replace(source, target)
-
-    monkeypatch.setattr("os.replace", check)
-    prepare(texts, tmp_path / "new", SIZES)
-
-
-def test_an_interruption_leaves_nothing(texts, prepared, tmp_path, monkeypatch):
-    partial = tmp_path / ".partial-new"
-
-    def interrupt(*_):
-        assert (partial / "new" / "train-00000.ids.npy").exists()
-        raise KeyboardInterrupt
-
-    with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-        patched.setattr(encoding.Statistics, "check", interrupt)
-        prepare(texts, tmp_path / "new", SIZES)
-    assert list(tmp_path.iterdir()) == []

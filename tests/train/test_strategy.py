@@ -15,10 +15,7 @@ from replicas import STEPS, compiled_model, dataset
 
 from keras_transformer.support.errors import InputError
 from keras_transformer.train import strategy as strategies
-from keras_transformer.train.strategy import (
-    open_strategy,
-    this_worker,
-)
+from keras_transformer.train.strategy import open_strategy, this_worker
 
 
 def test_one_device_is_the_default(monkeypatch):
@@ -27,7 +24,7 @@ def test_one_device_is_the_default(monkeypatch):
         strategy = open_strategy(name)
         assert strategy.num_replicas_in_sync == 1
         assert not isinstance(strategy, tf.distribute.MirroredStrategy)
-        assert this_worker(strategy) == (0, 1)
+        assert this_worker(strategy.cluster_resolver) == (0, 1)
 
 
 @pytest.mark.parametrize("count", [1, 2])
@@ -52,7 +49,7 @@ def test_a_cluster_of_one_worker(monkeypatch):
         "task": {"type": "worker", "index": 0},
     }
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
-    assert this_worker(open_strategy("auto")) == (0, 1)
+    assert this_worker(open_strategy("auto").cluster_resolver) == (0, 1)
 
 
 def test_unknown_strategy():
@@ -84,8 +81,7 @@ def test_a_chief_is_the_first_worker(monkeypatch, job, index, expected):
     config = {"cluster": cluster, "task": {"type": job, "index": index}}
     monkeypatch.setenv("TF_CONFIG", json.dumps(config))
     resolver = tf.distribute.cluster_resolver.TFConfigClusterResolver()
-    strategy = types.SimpleNamespace(cluster_resolver=resolver)
-    assert this_worker(strategy) == expected
+    assert this_worker(resolver) == expected
 
 
 @pytest.mark.parametrize(

@@ -39,7 +39,7 @@ def training_batches(
     *,
     batch_tokens: int,
     max_length: int,
-    seed: int,
+    seed: int | None,
     task: Task | None = None,
 ) -> "Batches | tf.data.Dataset":
     """Returns endless shuffled batches of pairs of similar length.
@@ -61,7 +61,7 @@ def training_batches(
         max_length: Maximum number of tokens in a text, including its end
             token.
         seed: The same seed gives the same batches; each pass has its own
-            order.
+            order. None: one pass, as `evaluation_batches` returns it.
         task: The task. Default: translation.
 
     Returns:
@@ -75,34 +75,6 @@ def training_batches(
         InputError: If a pair of `max_length` exceeds `batch_tokens`, or all
             pairs are dropped.
     """
-    return _from_texts(pairs, tokenizer, batch_tokens, max_length, seed, task)
-
-
-def evaluation_batches(
-    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
-    tokenizer: Tokenizer,
-    *,
-    batch_tokens: int,
-    max_length: int,
-    task: Task | None = None,
-) -> "Batches | tf.data.Dataset":
-    """Returns one pass over the pairs, in batches as for training.
-
-    They know their number, which may be 0: `cardinality()` on TensorFlow,
-    else `num_batches`. For arguments, result and errors see
-    `training_batches`.
-    """
-    return _from_texts(pairs, tokenizer, batch_tokens, max_length, None, task)
-
-
-def _from_texts(
-    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
-    tokenizer: Tokenizer,
-    batch_tokens: int,
-    max_length: int,
-    seed: int | None,
-    task: Task | None,
-) -> "Batches | tf.data.Dataset":
     encoding.check_budget(batch_tokens, max_length)
     encoder = encoding.PairEncoder(tokenizer, max_length, task)
     shards = list(encoder.shards(pairs))
@@ -120,6 +92,30 @@ def _from_texts(
         else None,
     )
     return for_fit(batches)
+
+
+def evaluation_batches(
+    pairs: "Iterable[tuple[str, str]] | tf.data.Dataset",
+    tokenizer: Tokenizer,
+    *,
+    batch_tokens: int,
+    max_length: int,
+    task: Task | None = None,
+) -> "Batches | tf.data.Dataset":
+    """Returns one pass over the pairs, in batches as for training.
+
+    They know their number, which may be 0: `cardinality()` on TensorFlow,
+    else `num_batches`. For arguments, result and errors see
+    `training_batches`.
+    """
+    return training_batches(
+        pairs,
+        tokenizer,
+        batch_tokens=batch_tokens,
+        max_length=max_length,
+        seed=None,
+        task=task,
+    )
 
 
 class Batches(keras.utils.PyDataset):
@@ -252,7 +248,10 @@ class Batches(keras.utils.PyDataset):
         )
 
     def _draw(self, pool: int) -> np.ndarray:
-        """Returns the pairs of a pool as places in the corpus, `[N]`."""
+        """Returns the pairs of a pool as places in the corpus, `[N]`.
+
+        Each pass continues in a part where the previous one ended.
+        """
         number, within = divmod(pool, self.num_pools)
         first = within * self._pool_size
         end = min(first + self._pool_size, self._num_places)
@@ -260,13 +259,7 @@ class Batches(keras.utils.PyDataset):
         if self.seed is not None:
             places = pools.permute(places, self._num_places, self.seed, number)
         index, count = self.worker_share
-        return self._pairs_at(number, index + count * places)
-
-    def _pairs_at(self, number: int, places: np.ndarray) -> np.ndarray:
-        """Returns the pairs at places of a pass.
-
-        Each pass continues in a part where the previous one ended.
-        """
+        places = index + count * places  # of all workers
         ends = np.cumsum(self._sizes)
         part = np.searchsorted(ends, places, side="right")
         size, count = self._sizes[part], self._counts[part]

@@ -2,6 +2,7 @@
 
 import collections
 import dataclasses
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, islice, starmap
@@ -115,7 +116,7 @@ class PairEncoder:
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         self._max_length = max_length
-        self._max_ratio = max_ratio
+        self._max_ratio = max_ratio or math.inf
         self._num_tags = len(tags)
         self._on_dropped = on_dropped
         size = max(tokenizer.source.vocab_size, tokenizer.target.vocab_size)
@@ -173,9 +174,12 @@ class PairEncoder:
         """Counts pairs, and returns the ids of the kept ones."""
         statistics = self.statistics
         lengths = texts.lengths.reshape(-1, 2) + 1  # with end tokens
-        reasons = filters.reasons_of_lengths(
-            lengths, self._max_length, self._max_ratio, self._num_tags
-        )
+        is_empty = lengths.min(axis=1) < 2
+        is_long = lengths.max(axis=1) > self._max_length
+        sides = np.maximum(lengths - [self._num_tags, 0], 1)
+        is_uneven = sides.max(axis=1) > self._max_ratio * sides.min(axis=1)
+        tests = [is_empty, is_long, is_uneven]
+        reasons = np.select(tests, ["empty", "long", "ratio"], "")
         remaining = iter(reasons.tolist())
         for pair in pairs:
             reason = pair.dropped_for or next(remaining)

@@ -15,8 +15,6 @@ import unicodedata
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-import numpy as np
-
 from keras_transformer.support import fields
 from keras_transformer.support.files import atomic_write, check_output
 
@@ -107,25 +105,6 @@ def share_of_letters(text: str) -> float:
     characters = "".join(text.split())
     letters = sum(map(_is_letter, characters))
     return letters / len(characters) if characters else 1.0
-
-
-def reasons_of_lengths(
-    lengths: np.ndarray,
-    max_length: int,
-    max_ratio: float | None,
-    num_tags: int = 0,
-) -> np.ndarray:
-    """Returns the reason to drop each pair, or "", `[pairs]`.
-
-    Lengths are counted with end tokens, `[pairs, 2]`.
-    """
-    sides = np.maximum(lengths - [num_tags, 0], 1)
-    is_empty = lengths.min(axis=1) < 2
-    is_long = lengths.max(axis=1) > max_length
-    most = (max_ratio or math.inf) * sides.min(axis=1)
-    is_uneven = sides.max(axis=1) > most
-    tests = [is_empty, is_long, is_uneven]
-    return np.select(tests, ["empty", "long", "ratio"], "")
 
 
 @contextlib.contextmanager

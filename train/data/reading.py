@@ -1,7 +1,6 @@
 """Corpora: their descriptions, and how their pairs are read."""
 
 import dataclasses
-import functools
 import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -148,7 +147,13 @@ class Corpus:
         Raises:
             InputError: If there is no such split.
         """
-        read = functools.partial(_read, self._parts_of(split), split)
+        parts = self._parts_of(split)
+
+        def read() -> Iterator[tuple[str, str]]:
+            for part in parts:
+                for source, target, _ in part.pairs(split):
+                    yield source, target
+
         return Reader(self.name, read)
 
     def pairs_of_parts(
@@ -156,7 +161,7 @@ class Corpus:
     ) -> Iterator[tuple[Part, list[tuple[str, str]]]]:
         """Yields the pairs of each part; raises as `pairs` does."""
         for part in self._parts_of(split):
-            yield part, list(_read([part], split))
+            yield part, [pair[:2] for pair in part.pairs(split)]
 
     def texts(self, split: str) -> Iterator[str]:
         """Yields source and target of each pair; raises as `pairs` does."""
@@ -171,12 +176,6 @@ class Corpus:
                 content = "is prepared, and contains no texts to train on"
             raise InputError(f"{self.name} {content}. Received: {split=}")
         return parts
-
-
-def _read(parts: Iterable[Part], split: str) -> Iterator[tuple[str, str]]:
-    for part in parts:
-        for source, target, _ in part.pairs(split):
-            yield source, target
 
 
 def _only(languages: Iterable[str | None]) -> str | None:

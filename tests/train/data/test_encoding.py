@@ -67,44 +67,28 @@ def test_bytes_that_are_not_utf8_are_replaced(tokenizer):
     assert rows([shard])[::2] == sources and rows([shard])[1::2] == targets
 
 
-def test_dropped_pairs_are_reported(tokenizer, monkeypatch):
-    """In the order of the pairs, whatever the reason, and over batches."""
-    monkeypatch.setattr(encoding, "BATCH", 2)
-    pairs = [("a", "b", "letters"), ("dog", "Hund"), ("", "c"), (LONG, "d")]
-    dropped = []
-    encoder = PairEncoder(tokenizer, 20, None, 1.5, dropped.append)
-    list(encoder.shards([*pairs, ("dog", "Hund " * 4), ("e", "f", "long")]))
-    assert [(pair.target.strip(), pair.dropped_for) for pair in dropped] == [
-        ("b", "letters"),
-        ("c", "empty"),
-        ("d", "long"),
-        ("Hund Hund Hund Hund", "ratio"),
-        ("f", "long"),
-    ]
-    counts = dict(letters=1, empty=1, long=2, ratio=1)
-    assert encoder.statistics.dropped == counts
-    assert encoder.statistics.pairs == 1
+def test_reasons_of_lengths(tokenizer):
+    """Limits and lengths are with end tokens."""
 
+    def encode(_, texts):
+        return [[0] * (int(text) - 1) for text in texts]
 
-def test_the_ratio_leaves_out_tags():
-    tags = ["<bt>", "<ft>"]
-    tokenizer = Tokenizer.train([*map(" ".join, PAIRS)], 290, tags=tags)
-    for given, kept in ((tags, 1), ((), 0)):
-        encoder = PairEncoder(tokenizer, 20, None, 1.0, tags=given)
-        list(encoder.shards([("<bt> <ft> dog", "dog"), ("<bt> <ft> ", "dog")]))
-        found = encoder.statistics
-        assert (found.pairs, found.dropped["ratio"]) == (kept, 1 - kept)
-        assert found.dropped["empty"] == 1
-
-
-def test_one_token_too_long(tokenizer, library):
-    length = len(library.encode("dog dog dog dog")) + 1
-    for maximum, kept in ((length, 1), (length - 1, 0)):
-        encoder = PairEncoder(tokenizer, maximum)
-        (shard,) = encoder.shards([("dog dog dog dog", "dog")])
-        found = encoder.statistics
-        assert (found.pairs, found.dropped["long"]) == (kept, 1 - kept)
-        assert shard.offsets.size == 2 * kept + 1
+    task = types.SimpleNamespace(encode_sources=encode, encode_targets=encode)
+    pairs = [(1, 9), (9, 3), (8, 1), (6, 3), (3, 7), (8, 8), (2, 4), (9, 1)]
+    # Tags count for the length of a source, not for the ratio.
+    tagged = [(9, 3), (6, 2), (7, 2), (3, 2), (3, 6)]
+    for lengths, ratio, tags, expected in (
+        (pairs, 2, "", "empty long empty - ratio - - empty"),
+        (pairs, None, "", "empty long empty - - - - empty"),
+        (tagged, 2, "ab", "long - ratio - ratio"),
+    ):
+        dropped = []
+        encoder = PairEncoder(tokenizer, 8, task, ratio, dropped.append, tags)
+        texts = [tuple(map(str, pair)) for pair in lengths]
+        list(encoder.shards(texts))
+        reasons = {pair[:2]: pair.dropped_for for pair in dropped}
+        found = [reasons.get(pair, "-") for pair in texts]
+        assert found == expected.split()
 
 
 def test_no_pairs(tokenizer):

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 
 from keras_transformer.train.data import filters
@@ -46,20 +45,6 @@ def test_all_but_the_first_of_equal_pairs_are_duplicates():
     pairs += [("a", "1"), ("a b", "")]
     found = reasons(pairs, deduplicate=True, min_letters=0.5)
     assert found == ["letters", "", "", "duplicate", "", "letters", "duplicate"]
-
-
-def test_reasons_of_lengths():
-    """Limits and lengths are with end tokens."""
-    pairs = [(1, 9), (9, 3), (8, 1), (6, 3), (3, 7), (8, 8), (2, 4), (9, 1)]
-    for ratio, uneven in ((2, "ratio"), (None, "")):
-        found = filters.reasons_of_lengths(np.array(pairs), 8, ratio)
-        expected = ["empty", "long", "empty", "", uneven, "", "", "empty"]
-        assert found.tolist() == expected
-    assert filters.reasons_of_lengths(np.zeros([0, 2]), 8, 2).tolist() == []
-    # Tags count for the length of a source, not for the ratio.
-    pairs = np.array([(9, 3), (6, 2), (7, 2), (3, 2), (3, 6)])
-    found = filters.reasons_of_lengths(pairs, 8, 2, num_tags=2)
-    assert found.tolist() == ["long", "", "ratio", "", "ratio"]
 
 
 def test_the_file_appears_when_it_is_complete(tmp_path):
