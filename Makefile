@@ -18,13 +18,15 @@ PYTEST := -m pytest -n 2 --dist loadfile --no-loadscope-reorder
 PORTABLE_TESTS := tests/test_model.py tests/decoding/test_step.py tests/layers \
 	tests/test_losses.py tests/test_masks.py tests/test_metrics.py \
 	tests/test_optimizers.py tests/test_portable_translation.py \
-	tests/test_reference.py tests/test_schedules.py
+	tests/test_reference.py tests/test_schedules.py \
+	tests/train/test_fitting.py tests/train/test_state.py
 # Fewer on JAX, which compiles each operation: each layer, model and loss.
 # tests/test_portable_translation.py, which runs on TensorFlow, starts a program
 # that trains and translates on JAX.
 JAX_TESTS := tests/layers/test_every_layer.py tests/test_losses.py \
 	tests/test_model.py tests/test_optimizers.py tests/test_reference.py \
-	tests/test_portable_translation.py tests/fit/test_custom_training.py
+	tests/test_portable_translation.py tests/fit/test_custom_training.py \
+	tests/train/test_fitting.py tests/train/test_kill.py
 SHORT_JAX_TESTS := tests/layers/test_every_layer.py tests/test_reference.py \
 	tests/fit/test_custom_training.py
 

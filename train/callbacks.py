@@ -93,6 +93,25 @@ class StepCounter(keras.callbacks.Callback):
                 logs[f"{prefix}perplexity"] = math.exp(nll)
 
 
+class SeedSteps(keras.callbacks.Callback):
+    """Seeds each update, for dropout on PyTorch.
+
+    Keras draws it with PyTorch's own generator, which other code uses, too.
+    """
+
+    def __init__(self, counter: StepCounter, seed: int) -> None:
+        super().__init__()
+        self.counter = counter
+        self.seed = seed
+
+    def on_train_batch_begin(
+        self, batch: int, logs: dict | None = None
+    ) -> None:
+        import torch
+
+        torch.manual_seed(2**32 * self.seed + self.counter.step)
+
+
 class CheckFinite(keras.callbacks.Callback):
     """Raises InputError when training diverges.
 

@@ -59,6 +59,8 @@ def fit(
         run if worker.is_chief else None, recipe.max_to_keep, counter
     )
     chain = [counter, callbacks.CheckFinite()]
+    if keras.backend.backend() == "torch":
+        chain.append(callbacks.SeedSteps(counter, recipe.seed))
     if worker.is_chief:
         score = None
         if valid is not None and recipe.scored_sentences:
@@ -196,6 +198,8 @@ def compiled_model(
             jit_compile=recipe.jit_compile or "auto",
             **accumulation,
         )
+        # Else its variables exist after the first step only.
+        model.optimizer.build(model.trainable_variables)
     return model
 
 

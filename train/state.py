@@ -2,7 +2,7 @@
 
 import functools
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -57,7 +57,7 @@ def read_step(run: Run) -> int:
         return int(file["step"])
 
 
-def model_variables(model: "keras.Model") -> dict[str, "keras.Variable"]:
+def model_variables(model: "keras.Model") -> dict[str, Any]:
     """Returns weights, dropout seeds and the optimizer's variables by name."""
     metrics = {id(variable) for variable in model.metrics_variables}
     variables = [v for v in model.variables if id(v) not in metrics]

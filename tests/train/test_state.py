@@ -22,6 +22,7 @@ def compiled_model(seed):
     model.compile(
         kt.optimizers.adam(16, name="adam"), kt.LabelSmoothedCrossEntropy()
     )
+    model.optimizer.build(model.trainable_variables)
     return model
 
 
