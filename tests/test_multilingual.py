@@ -129,6 +129,7 @@ def test_hugging_face_translates(translators, tmp_path):
     tokenizer = translators["fr"].tokenizer
     for piece, name in ((">>fra<<",) * 2, (">>deu<<",) * 2, ("<bt>", "▁<bt>")):
         assert table[name] == tokenizer.target.piece_to_id(f"▁{piece}")
-    loaded = convert.load(path)
+    run = convert.read(path).save_run(tmp_path / "run")
+    loaded = kt.open_translator(run)
     check(loaded, "fr", [f">>fra<< <bt> {text}" for text in TEXTS])
     check(loaded, "de", [f">>deu<< {text}" for text in TEXTS])

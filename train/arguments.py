@@ -126,10 +126,13 @@ class TrainingArguments:
                 "dry run always needs data."
             )
         recipe = self.resolved_recipe
-        if recipe.tensorboard and not importlib.util.find_spec("tensorboard"):
-            raise InputError(
-                "TensorBoard is not installed. Run `pip install tensorboard`."
-            )
+        for package in ("tensorboard", "tensorflow"):
+            if recipe.tensorboard and not importlib.util.find_spec(package):
+                raise InputError(
+                    f"needs the package {package}. Received: True, and it is "
+                    f"not installed. Run `pip install {package}`.",
+                    argument="tensorboard",
+                )
         if recipe.scored_sentences and "valid" in corpus.splits:
             metric = corpus.task.default_metrics[0]
             corpus.task.check_metrics(corpus.target, [metric])

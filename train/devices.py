@@ -70,6 +70,8 @@ class Devices:
         """Makes equal runs equal to the bit."""
         import torch
 
+        # cuBLAS reads it when it starts.
+        os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")
         torch.use_deterministic_algorithms(True)
 
     def for_fit(self, batches: Batches, among_workers: bool = False) -> Any:

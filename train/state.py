@@ -58,9 +58,10 @@ def read_step(run: Run) -> int:
 
 
 def model_variables(model: "keras.Model") -> dict[str, Any]:
-    """Returns weights, dropout seeds and the optimizer's variables by name."""
+    """Returns weights, dropout seeds and the optimizer's variables, named."""
     metrics = {id(variable) for variable in model.metrics_variables}
     variables = [v for v in model.variables if id(v) not in metrics]
     variables += model.optimizer.variables
-    # Keras numbers the seed generators, differently in every process.
-    return {re.sub(r"generator_\d+", "generator", v.path): v for v in variables}
+    # Keras numbers what has no name, differently in every process.
+    names = [re.sub(r"_\d+", "", variable.path) for variable in variables]
+    return {f"{i:05d}/{names[i]}": v for i, v in enumerate(variables)}

@@ -96,7 +96,7 @@ def train(
         corpus=corpus,
         preset=preset,
         recipe=recipe,
-        architecture=architecture,
+        architecture=_named_classes(architecture or {}),
         init_from=init_from,
         tokenizer=paths,
     )
@@ -129,6 +129,17 @@ def train(
         check_resumes(run, arguments, worker.count)
         _train_run(run, arguments, devices)
     return Run.open(output) if worker.is_chief else None
+
+
+def _named_classes(architecture: Mapping[str, Any]) -> dict[str, Any]:
+    """Returns the names of layer classes instead of the classes."""
+    named = dict(architecture)
+    for name, value in architecture.items():
+        if isinstance(value, type):
+            import keras
+
+            named[name] = keras.saving.get_registered_name(value)
+    return named
 
 
 def _create(arguments: TrainingArguments, output: Path, workers: int) -> None:

@@ -88,9 +88,9 @@ def make_app(name: str, description: str) -> App:
                         f"{config} must contain flags of one command only. "
                         f"Received: {key}"
                     )
-        if module:
-            import_file(module)
         try:
+            if module:
+                import_file(module)
             app(tokens)
         except InputError as error:
             if error.argument is None:

@@ -4,10 +4,8 @@ Letters: B = sequences in a replica's share of the batch, T = target length,
 V = vocabulary.
 """
 
-import functools
 import inspect
 import warnings
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import keras
@@ -25,23 +23,6 @@ from keras_transformer.losses import (
     LabelSmoothedCrossEntropy,
     fused_cross_entropy,
 )
-
-
-def _without_class_weight(method: Callable) -> Callable:
-    """Makes a method of `keras.Model` raise if it gets `class_weight`."""
-
-    @functools.wraps(method)
-    def checked(*args: Any, **kwargs: Any) -> Any:
-        named = inspect.signature(method).bind(*args, **kwargs).arguments
-        # Keras would take the largest label of each sequence as its class.
-        if named.get("class_weight") is not None:
-            raise ValueError(
-                "Sequences of labels have no class_weight. Pass a "
-                "sample_weight of shape [B, T] instead."
-            )
-        return method(*args, **kwargs)
-
-    return checked
 
 
 class DistributedFit(BuiltWithoutData, TokenMeanLoss):
@@ -155,9 +136,6 @@ class DistributedFit(BuiltWithoutData, TokenMeanLoss):
             self.compile(**keras.saving.deserialize_keras_object(config))
         else:
             super().compile_from_config(config)
-
-    fit = _without_class_weight(keras.Model.fit)
-    train_on_batch = _without_class_weight(keras.Model.train_on_batch)
 
     @property
     def metrics(self) -> list[keras.Metric]:

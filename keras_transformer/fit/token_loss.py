@@ -3,6 +3,7 @@
 Letters: B = batch, T = target length.
 """
 
+import functools
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -15,8 +16,28 @@ from keras_transformer.losses import token_weights
 _TOKEN_MEAN = ("mean_with_sample_weight", "sum_over_batch_size", "mean")
 
 
+def _without_class_weight(method: Callable) -> Callable:
+    """Makes a method of `keras.Model` raise if it gets `class_weight`."""
+
+    @functools.wraps(method)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        named = inspect.signature(method).bind(*args, **kwargs).arguments
+        # Keras would take the largest label of each sequence as its class.
+        if named.get("class_weight") is not None:
+            raise ValueError(
+                "Sequences of labels have no class_weight. Pass a "
+                "sample_weight of shape [B, T] instead."
+            )
+        return method(*args, **kwargs)
+
+    return checked
+
+
 class TokenMeanLoss(keras.Model):
     """A `keras.Model` with a `config.pad_id`, and a mean loss per token."""
+
+    fit = _without_class_weight(keras.Model.fit)
+    train_on_batch = _without_class_weight(keras.Model.train_on_batch)
 
     def token_losses(self, y: Any, y_pred: Any) -> Any:
         """Returns the compiled loss of each label `[B, T]`."""

@@ -6,7 +6,7 @@ Letters: B = batch, S = source length, K = beam size, V = vocabulary.
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import keras
 import numpy as np
@@ -14,7 +14,6 @@ from keras import ops
 
 from keras_transformer.decoding import DecoderCache, StepDecoder, numpy_search
 from keras_transformer.decoding.operations import on_backend
-from keras_transformer.decoding.step import compare_steps
 from keras_transformer.model import Transformer
 
 # The first room of a cache, and the shortest texts that JAX compiles for.
@@ -33,17 +32,14 @@ class ModelSteps:
     ) -> None:
         self._models = models
         self._num_candidates = num_candidates
+        backend = keras.config.backend()
+        compare = backend == "tensorflow"  # else the engine does
         self._decoders = lambda: [
-            StepDecoder(model, longest, beam_size) for model in models
+            StepDecoder(model, longest, beam_size, compare=compare)
+            for model in models
         ]
-        if keras.config.backend() == "jax":
-            # Each function prepares the weights that are passed to it.
-            for model in models:
-                compare_steps(model)
-        else:
+        if backend != "jax":  # where each function prepares its weights
             self._decoders = functools.cache(self._decoders)
-        self.start = on_backend(models, self._start)
-        self.predict = on_backend(models, self._predict)
 
     def init_caches(self, source: Any) -> tuple:
         """Returns the caches before the first step, for ids `[B, S]`."""
@@ -63,14 +59,14 @@ class ModelSteps:
         caches = tuple(cache for _, cache in results)
         return mean_log_probs([logits for logits, _ in results]), caches
 
-    def _start(self, source: Any) -> tuple:
+    def start(self, source: Any) -> tuple:
         """Returns caches of `_LENGTH` positions, which are not written yet."""
         return tuple(
             _with_room(cache, _LENGTH * cache.ancestry.shape[1])
             for cache in self.init_caches(source)
         )
 
-    def _predict(
+    def predict(
         self, ids: Any, parents: Any, forced_ids: Any, caches: tuple, index: Any
     ) -> tuple:
         """Returns the fields of `Predictions`, and caches of the same size."""
@@ -84,6 +80,24 @@ class ModelSteps:
         forced = ops.take_along_axis(log_probs, forced_ids[..., None], axis=-1)
         count = min(self._num_candidates, log_probs.shape[-1])
         return (*ops.top_k(log_probs, count), forced), caches
+
+
+class CompiledSteps(NamedTuple):
+    """`start` and `predict` of `ModelSteps`."""
+
+    start: Callable
+    predict: Callable
+
+
+def compiled_steps(
+    models: Sequence[Transformer], longest: int, beam_size: int, count: int
+) -> CompiledSteps:
+    """Returns steps that JAX compiles, for a number of candidates."""
+    steps = ModelSteps(models, longest, beam_size, count)
+    return CompiledSteps(
+        start=on_backend(models, steps.start),
+        predict=on_backend(models, steps.predict),
+    )
 
 
 def _map_positions(function: Callable, cache: DecoderCache) -> DecoderCache:
@@ -118,7 +132,7 @@ class KerasDecoding(numpy_search.Decoding):
 
     finished_share = 0.5
 
-    def __init__(self, steps: ModelSteps, source: Any, count: int) -> None:
+    def __init__(self, steps: CompiledSteps, source: Any, count: int) -> None:
         self._steps = steps
         self._caches = steps.start(source)
         self._size = len(source)  # rows of the caches

@@ -4,6 +4,7 @@ Letters: B = batch, S = source length, p = prefix length, T = target length.
 """
 
 import functools
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,10 +16,12 @@ from keras_transformer import decoding
 from keras_transformer.decoding import numpy_search
 from keras_transformer.decoding.operations import on_backend
 from keras_transformer.decoding.settings import BeamSearch, Search, SearchResult
+from keras_transformer.decoding.step import compare_steps
 from keras_transformer.inference.engine import Engine, Ids
 from keras_transformer.inference.keras_decoding import (
     KerasDecoding,
     ModelSteps,
+    compiled_steps,
     mean_log_probs,
     rounded,
     with_padding,
@@ -62,6 +65,7 @@ class KerasEngine(Engine):
         self.max_length = min(model.config.max_length for model in models)
         self.dtype = policy_of(models[0]).name
         self.special_ids = tokenizer.special_ids
+        self._lock = threading.Lock()  # of the next two
         self._variables: list[Any] = []
         self._compiled: dict[Any, Any] = {}  # for these variables
         self._has_graphs = keras.config.backend() == "tensorflow"
@@ -90,13 +94,21 @@ class KerasEngine(Engine):
         num_candidates = 2 * settings.beam_size + len(ids.banned_ids)
         if settings.no_repeat_ngram:  # each earlier token may be banned
             num_candidates += rounded(max(limits))
-        sizes = (settings.beam_size, num_candidates)
-        make_steps = functools.partial(
-            ModelSteps, self.models, self.max_length, *sizes
+        self._cached(
+            "compared", lambda: [compare_steps(x) for x in self.models]
         )
-        # On other backends the steps keep prepared weights, as they are now.
-        is_jax = keras.config.backend() == "jax"
-        steps = self._cached(sizes, make_steps) if is_jax else make_steps()
+        make_steps = functools.partial(
+            compiled_steps,
+            self.models,
+            self.max_length,
+            settings.beam_size,
+            num_candidates,
+        )
+        if keras.config.backend() == "jax":
+            key = (settings.beam_size, num_candidates)
+            steps = self._cached(key, make_steps)
+        else:  # they keep prepared weights, as they are now
+            steps = make_steps()
         padded_source = with_padding(source, ids.pad_id, self.max_length)
         batch = KerasDecoding(steps, padded_source, count=len(source))
         return numpy_search.beam_search(
@@ -194,12 +206,13 @@ class KerasEngine(Engine):
         """Returns what `make` returned for the key and these variables."""
         # LoRA, quantization and replaced layers create new variables.
         variables = [x for model in self.models for x in model.variables]
-        if list(map(id, variables)) != list(map(id, self._variables)):
-            self._variables = variables
-            self._compiled = {}
-        if key not in self._compiled:
-            self._compiled[key] = make()
-        return self._compiled[key]
+        with self._lock:
+            if list(map(id, variables)) != list(map(id, self._variables)):
+                self._variables = variables
+                self._compiled = {}
+            if key not in self._compiled:
+                self._compiled[key] = make()
+            return self._compiled[key]
 
     def token_log_probs(self, source: Any, labels: Any) -> Any:
         """Returns log P of each label, float32 `[B, T]`; 0 for padding."""

@@ -1,7 +1,7 @@
 """Starting: quiet imports, backends, the extras of packages, cores."""
 
 import contextlib
-import importlib
+import importlib.util
 import math
 import os
 import sys
@@ -92,14 +92,24 @@ def require_tensorflow(purpose: str) -> None:
 
 def import_file(path: str | os.PathLike) -> None:
     """Imports a Python file, which may import others in its folder."""
-    path = Path(path)
+    path = Path(path).resolve()
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
             f"must be a Python file. Received: {path}", argument="module"
         )
     start_keras()
-    sys.path.insert(0, str(path.resolve().parent))
-    importlib.import_module(path.stem)
+    name = f"module of keras-transformer: {path}"  # one that nobody else has
+    if name in sys.modules:
+        return
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    spec = importlib.util.spec_from_file_location(name, path)
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
 
 
 def available_cores() -> int:

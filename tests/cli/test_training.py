@@ -169,7 +169,7 @@ def test_a_layer_of_ones_own(run_cli, trained, tmp_path, monkeypatch):
     monkeypatch.setattr(sys, "path", [*sys.path])
     file, run = tmp_path / "own_layer.py", tmp_path / "run"
     module = ("--module", file)
-    check_error(run_cli("presets", *module), "module must", "own_layer.py")
+    check_error(run_cli("presets", *module), "--module must", "own_layer.py")
     file.write_text(OWN_LAYER)
     train = ("train", "--config", trained.run / "train.yaml", "--output", run)
     train += ("--attention-class", "own>Uniform")

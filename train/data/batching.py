@@ -1,9 +1,9 @@
 """Batches of token ids in a globally shuffled order.
 
 A pass over the corpus is a random permutation of all pairs, which is computed,
-never stored, so that seeking is immediate. The next pairs of the permutation
-form a pool, which is read in the order of the files; pools.py cuts it into
-batches.
+never stored: to start anywhere, only lengths are read before. The next pairs of
+the permutation form a pool, which is read in the order of the files; pools.py
+cuts it into batches.
 """
 
 import atexit
