@@ -210,8 +210,6 @@ class LocalBackend(Backend):
         self, model: Any, text: str, source: Ids, hypothesis: int
     ) -> TranslationAttention:
         """Returns the attention of a model while a text is translated."""
-        from keras.ops import convert_to_numpy
-
         _, result = self.search_ids([source], [[]])
         lengths = result.lengths[0]
         is_index = fields.integer_from(0, np.count_nonzero(lengths) - 1)
@@ -220,9 +218,7 @@ class LocalBackend(Backend):
         output, _ = self.task.decode(self.tokenizer, ids, text)
         source = [*source, self.tokenizer.source_eos_id]
         target = [self.tokenizer.bos_id, *ids[:-1].tolist()]
-        scores = model.attention_scores(
-            np.array([source], np.int32), np.array([target], np.int32)
-        )
+        scores = self.engine.attention_scores(model, source, target)
         return TranslationAttention(
             source=text,
             output=output,
@@ -230,9 +226,9 @@ class LocalBackend(Backend):
             target_tokens=self.tokenizer.target.pieces(target),
             source_words=self.tokenizer.source.words(source),
             target_words=self.tokenizer.target.words(target),
-            encoder=[convert_to_numpy(x[0]) for x in scores.encoder],
-            decoder=[convert_to_numpy(x[0]) for x in scores.decoder],
-            cross=[convert_to_numpy(x[0]) for x in scores.cross],
+            encoder=scores.encoder,
+            decoder=scores.decoder,
+            cross=scores.cross,
         )
 
     def score(self, pairs: EncodedPairs, workers: int) -> list[Score | None]:

@@ -27,7 +27,7 @@ from keras_transformer.inference.keras_decoding import (
     with_padding,
 )
 from keras_transformer.losses import token_log_probs
-from keras_transformer.model import Transformer
+from keras_transformer.model import AttentionScores, Transformer
 from keras_transformer.quantized import policy_of
 from keras_transformer.support.errors import InputError
 from keras_transformer.support.startup import decoding_workers
@@ -201,6 +201,30 @@ class KerasEngine(Engine):
         source = ops.convert_to_tensor(source)
         labels = ops.convert_to_tensor(labels)
         return ops.sum(self.token_log_probs(source, labels), axis=-1)
+
+    def attention_scores(
+        self, model: Transformer, source: Ids, target: Ids
+    ) -> AttentionScores:
+        """Returns the attention of a model for one sentence, in NumPy.
+
+        Its arrays have no axis of the batch.
+        """
+        compute = self._cached(
+            ("attention", id(model)),
+            lambda: on_backend([model], model.attention_scores),
+        )
+        pad_id = self.special_ids.pad_id
+        rows = (
+            with_padding(padded([ids], pad_id), pad_id, self.max_length)
+            for ids in (source, target)
+        )
+        scores = keras.tree.map_structure(ops.convert_to_numpy, compute(*rows))
+        s, t = len(source), len(target)
+        return AttentionScores(
+            encoder=[x[0, :, :s, :s] for x in scores.encoder],
+            decoder=[x[0, :, :t, :t] for x in scores.decoder],
+            cross=[x[0, :, :t, :s] for x in scores.cross],
+        )
 
     def _cached(self, key: Any, make: Callable[[], Any]) -> Any:
         """Returns what `make` returned for the key and these variables."""
