@@ -116,6 +116,7 @@ def _flag_of(argument: str, app: App, tokens: Sequence[str]) -> str:
     _, apps, _ = app.parse_commands(tokens)
     flags = apps[-1].assemble_argument_collection()
     names = {flag.field_info.name: flag.name for flag in flags}
+    names["module"] = "--module"  # of all commands
     return names.get(argument, argument)
 
 
