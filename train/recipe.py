@@ -45,7 +45,7 @@ class Recipe:
         fields.FRACTION, "label-smoothing ε", 0.1
     )
     gradient_accumulation_steps: int = _positive(
-        "micro-batches per step: less memory, same update", 1
+        "micro-batches per step, on TensorFlow: less memory, same update", 1
     )
     clip_norm: float | None = fields.described(
         fields.POSITIVE_NUMBER,

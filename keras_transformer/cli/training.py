@@ -96,7 +96,7 @@ def train(
         preset: One of `presets` (default: small; or of --init-from).
         init_from: Run whose tokenizer and newest weights to start with, by
             default at a low learning rate.
-        strategy: Devices to train on.
+        strategy: Devices to train on; mirrored and multiworker need TensorFlow.
         dry_run: Try three steps, report, and write nothing.
     """
     corpus = None

@@ -76,6 +76,12 @@ def start_keras() -> str:
     it out on those without AVX-512, where its own products are slower.
     """
     os.environ.setdefault("TF_ENABLE_ONEDNN_OPTS", "1")
+    backend = os.environ.get("KERAS_BACKEND") or "tensorflow"
+    if backend not in ("tensorflow", "jax", "torch"):
+        raise InputError(
+            "KERAS_BACKEND must be tensorflow, jax or torch. Received: "
+            f"{backend}"
+        )
     with explain_missing_packages(), quiet_tensorflow_import():
         import keras
     return keras.config.backend()
@@ -95,7 +101,8 @@ def import_file(path: str | os.PathLike) -> None:
     path = Path(path).resolve()
     if path.suffix != ".py" or not path.is_file():
         raise InputError(
-            f"must be a Python file. Received: {path}", argument="module"
+            f"must be a Python file that exists. Received: {path}",
+            argument="module",
         )
     start_keras()
     name = f"module of keras-transformer: {path}"  # one that nobody else has

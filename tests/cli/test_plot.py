@@ -74,7 +74,7 @@ def test_attention_as_a_page(run_cli, fake_attention, folder, tmp_path):
     # A text may begin as a flag does.
     command = ("plot", "attention", folder, "- a cat", "--output", page)
     assert run_cli(*command).out == f"Wrote {page}\n"
-    assert '"source": "- a cat", "target": "- A CAT"' in page.read_text("utf-8")
+    assert '"source": "- a cat", "output": "- A CAT"' in page.read_text("utf-8")
 
 
 def test_curve_plots_the_log(run_cli, trained, tmp_path):

@@ -21,7 +21,7 @@ def test_pages_of_a_text(address, translator):
     best, second, _ = translator.translate("dog").texts
     for chosen, target in (("", best), ("&hypothesis=1", second)):
         status, page = fetch(f"{address}/attention?text=dog{chosen}")
-        assert status == 200 and f'"target": {json.dumps(target)}' in page
+        assert status == 200 and f'"output": {json.dumps(target)}' in page
     status, page = fetch(f"{address}/trace?text=dog&hypothesis=1")
     assert status == 200 and '"hypothesis": 1' in page
 
