@@ -187,7 +187,7 @@ def test_batches_of_tf_data():
     (program,) = [x for x in programs if "padded_batch" in x]
     for old, new in (
         ("epochs=5", "epochs=2, steps_per_epoch=10, verbose=0"),
-        ('"tiny", 2000', '"tiny", 2000, num_layers=1'),
+        ('"tiny", vocab_size=2000', '"tiny", vocab_size=2000, num_layers=1'),
         # One shape, as the page advises for JAX.
         (
             "padded_batch(64)",
