@@ -15,8 +15,6 @@ _layer = functools.partial(
     fields.described,
     fields.Rule(str | type, "a layer class, or its registered name"),
 )
-
-
 _SUBLAYERS = ("attention_class", "feed_forward_class", "residual_class")
 
 

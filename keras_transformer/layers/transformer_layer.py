@@ -50,10 +50,11 @@ class TransformerLayer(SameShape):
         self.activation = activation
         self.norm_first = norm_first
         self.epsilon = epsilon
-        find = find_class
-        self.attention_class = find(attention_class, "attention_class")
-        self.feed_forward_class = find(feed_forward_class, "feed_forward_class")
-        self.residual_class = find(residual_class, "residual_class")
+        self.attention_class = find_class(attention_class, "attention_class")
+        self.feed_forward_class = find_class(
+            feed_forward_class, "feed_forward_class"
+        )
+        self.residual_class = find_class(residual_class, "residual_class")
         is_ours = self.attention_class is MultiHeadAttention
         if attention_window is not None and not is_ours:
             raise InputError(
@@ -205,12 +206,8 @@ class Stack(TransformerLayer):
 def find_class(layer_class: type | str, argument: str) -> type:
     """Returns a class, or the class that Keras registered by a name.
 
-    Args:
-        layer_class: A subclass of `keras.Layer`, or its registered name.
-        argument: The argument that the error names.
-
-    Raises:
-        InputError: If the class is not a layer, or its file is not imported.
+    It raises an InputError, which names the argument, if the class is not a
+    layer or its file is not imported.
     """
     cls = layer_class
     if isinstance(layer_class, str):

@@ -204,10 +204,7 @@ class Batches(keras.utils.PyDataset):
         return {"source": source, "target": target}, labels
 
     def _find(self, index: int) -> tuple["_Pool", int]:
-        """Returns the pool of a batch, counted from the first, and its place.
-
-        The place is negative: from the end.
-        """
+        """Returns the pool of a batch, and the place of the batch in it."""
         while not self._batch_ends or self._batch_ends[-1] <= index:
             self._count_next_pool()
         pool = bisect.bisect(self._batch_ends, index)
@@ -218,7 +215,8 @@ class Batches(keras.utils.PyDataset):
             if exists and needed not in self._pools:
                 future = self._executor.submit(self._read, needed)
                 self._pools[needed] = future
-        return self._pools[pool].result(), index - self._batch_ends[pool]
+        begin = self._batch_ends[pool - 1] if pool else 0
+        return self._pools[pool].result(), index - begin
 
     def _count_next_pool(self) -> None:
         pool = len(self._batch_ends)
